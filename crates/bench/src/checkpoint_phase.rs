@@ -17,8 +17,9 @@ use forebay_workload::{CheckpointFile, CheckpointTimings, RankPosition, TimeDist
 use serde_json::json;
 
 use crate::{
+    interruption::is_interruption,
     progress::PhaseBar,
-    rank_run::{RankRun, is_interruption},
+    rank_run::RankRun,
     torch_archive::{self, TensorFill, TorchArchive},
 };
 
@@ -33,8 +34,10 @@ impl RankRun<'_> {
         step: u64,
         timings: &mut Vec<CheckpointTimings>,
     ) -> Result<()> {
+        // What tensors hold is there before they are saved.
+        let fill = tensor_fill(self.workload.checkpoint.randomize_tensor);
         let start_s = self.clock.now_s();
-        let saved = self.save(&checkpoint::folder(epoch, step))?;
+        let saved = self.save(&checkpoint::folder(epoch, step), &fill)?;
         let end_s = self.clock.now_s();
         let step_number = u32::try_from(step).unwrap_or(u32::MAX);
         let made = CheckpointTimings { is_load: false, step: step_number, start_s, end_s, ..saved };
@@ -94,19 +97,18 @@ impl RankRun<'_> {
         Path::new(&self.workload.storage.root).join(&self.workload.checkpoint.folder).join(name)
     }
 
-    fn save(&mut self, name: &str) -> Result<CheckpointTimings> {
+    fn save(&mut self, name: &str, fill: &TensorFill) -> Result<CheckpointTimings> {
         let folder = self.folder(name);
         fs::create_dir_all(&folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
         let area = self.stage_area()?;
         let mut timings = CheckpointTimings::default();
-        let fill = tensor_fill(self.workload.checkpoint.randomize_tensor);
         let files = checkpoint::files(self.workload, self.at())?;
         let bar = self.progress.checkpoint(files.iter().map(CheckpointFile::byte_len).sum(), "save");
         for file in files {
             self.check()?;
             let path = folder.join(&file.name);
-            let archive = TorchArchive::new(&file, &fill)?;
-            let writing = ArchiveWriting { path: &path, archive: &archive, fill: &fill };
+            let archive = TorchArchive::new(&file, fill)?;
+            let writing = ArchiveWriting { path: &path, archive: &archive, fill };
             let written = match &area {
                 Some(area) => writing.to_area(area, &|len| self.go_on(&bar, len)),
                 None => writing.to_file(self.workload.checkpoint.fsync, &|len| self.go_on(&bar, len)),

@@ -10,7 +10,7 @@ use forebay::{
     DataPath, Error, Launcher, Result, job_comm,
     store::{Comm, Wait},
 };
-use forebay_workload::{FileFormat, Kernel, RunTimings, Suite, Task, Workload};
+use forebay_workload::{FileFormat, Kernel, RunTimings, Suite, Task, Workload, layout};
 
 use crate::{
     args::{BenchArgs, BenchCommand},
@@ -20,6 +20,7 @@ use crate::{
     engine::EngineName,
     kernel_run::{KernelOutcome, KernelPlace, run_kernel},
     launch_ranks,
+    lifeline::LifelineWatch,
     progress::ProgressView,
     rank_run::RunOptions,
     results,
@@ -61,6 +62,15 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
         worker::run()?;
         return Ok(BenchOutcome { ranks_code: None, ..BenchOutcome::default() });
     }
+    let watch = LifelineWatch::begin();
+    let of_host = host.is_interrupted;
+    let is_interrupted = || of_host() || watch.is_cut();
+    let host = &BenchHost {
+        program: host.program.clone(),
+        arguments: host.arguments.clone(),
+        is_interrupted: &is_interrupted,
+        ..*host
+    };
     match &args.command {
         Some(BenchCommand::Compare { runs, html }) => {
             let text = several::compare(runs, html.as_deref(), host.is_json)?;
@@ -78,7 +88,7 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
     }
     let asked = args.ranks.or(suite.mpi.as_ref().and_then(|mpi| mpi.ranks));
     if let Some(ranks) = asked.filter(|ranks| *ranks > 1 && Launcher::of_process() == Launcher::None) {
-        let code = launch_ranks::launch(ranks, &host.program, &host.arguments)?;
+        let code = launch_ranks::launch(ranks, &host.program, &host.arguments, &is_interrupted)?;
         return Ok(BenchOutcome { ranks_code: Some(code), ..BenchOutcome::default() });
     }
     // First of all: the ranks then find each other by the MPI that the library is linked to.
@@ -93,14 +103,15 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
         reads_with: Vec::new(),
         kernels: Vec::new(),
         notes: suite.notes.clone(),
+        folder: PathBuf::new(),
     };
-    let folder = results.run_all().inspect_err(|error| {
+    results.run_all().inspect_err(|error| {
         // Other ranks may be in a call that waits for this one.
         if comm.size() > 1 && Launcher::of_process() == Launcher::Mpi {
             forebay_mpi::leave_unfinalized(&error.to_string());
         }
     })?;
-    let BenchResults { runs, reads_with, kernels, notes, .. } = results;
+    let BenchResults { runs, reads_with, kernels, notes, folder, .. } = results;
     Ok(BenchOutcome { runs, reads_with, kernels, notes, folder, ..BenchOutcome::default() })
 }
 
@@ -114,23 +125,21 @@ struct BenchResults<'a> {
     reads_with: Vec<String>,
     kernels: Vec<KernelOutcome>,
     notes: Vec<String>,
+    /// Where the results go: of several tasks, the folder of the last.
+    folder: PathBuf,
 }
 
 impl BenchResults<'_> {
-    /// Runs all tasks and writes what they came to, into a folder that is given.
-    fn run_all(&mut self) -> Result<PathBuf> {
-        let mut folder = PathBuf::new();
-        for task in &self.suite.tasks {
-            if (self.host.is_interrupted)() {
-                break;
-            }
-            folder = match task {
-                Task::Training(workload) => self.run(workload)?,
-                Task::Kernel(kernel) => self.run_kernel(kernel)?,
-            };
-        }
-        results::write(&self.runs, &folder)?;
-        Ok(folder)
+    /// Runs all tasks and writes what they came to; of a task that fails, what was done before it.
+    fn run_all(&mut self) -> Result<()> {
+        let suite = self.suite;
+        let done = suite.tasks.iter().try_for_each(|task| match task {
+            _ if (self.host.is_interrupted)() => Ok(()),
+            Task::Training(workload) => self.run(workload),
+            Task::Kernel(kernel) => self.run_kernel(kernel),
+        });
+        let written = results::write(&self.runs, &self.folder);
+        done.and(written)
     }
 
     /// Says what of the workload is left out or has no effect here.
@@ -145,18 +154,21 @@ impl BenchResults<'_> {
         }
     }
 
-    /// Runs `workload` by each engine, and gives the folder of the results.
-    fn run(&mut self, workload: &Workload) -> Result<PathBuf> {
+    /// Runs `workload` by each engine.
+    fn run(&mut self, workload: &Workload) -> Result<()> {
         let mut workload = workload.clone();
         if let Some(directory) = &self.suite.directory {
             workload.storage.root = directory.join(&workload.storage.root).display().to_string();
         }
         self.note(&mut workload);
-        let folder = agree_on(&mut workload, self.args, &**self.comm)?;
+        self.folder = agree_on(&mut workload, self.args, &**self.comm)?;
         let engines = match self.args.engines.is_empty() {
             true => vec![default_engine(&workload)],
             false => self.args.engines.clone(),
         };
+        // Every engine reads them.
+        let (last, removes_files) =
+            (engines.len() - 1, workload.phases.generate && !workload.dataset.keep_files);
         for (number, engine) in engines.into_iter().enumerate() {
             if (self.host.is_interrupted)() {
                 break;
@@ -168,23 +180,25 @@ impl BenchResults<'_> {
                 progress: self.progress(),
                 comm: &**self.comm,
                 is_interrupted: self.host.is_interrupted,
-                folder: &folder,
+                folder: &self.folder,
                 trace: self.args.trace.as_deref().filter(|_| number == 0),
+                removes_files: removes_files && number == last,
             };
             if let Some((timings, with)) = run(&workload, &options, &place)? {
+                self.notes.extend(other_sizes(&timings));
                 self.runs.push(timings);
                 self.reads_with.push(with);
             }
             // Files are generated once, whichever engines read them.
             workload.phases.generate = false;
         }
-        Ok(folder)
+        Ok(())
     }
 
-    /// Runs a kernel, writes its CSV on rank 0, and gives the folder of the results.
-    fn run_kernel(&mut self, kernel: &Kernel) -> Result<PathBuf> {
+    /// Runs a kernel and writes its CSV on rank 0.
+    fn run_kernel(&mut self, kernel: &Kernel) -> Result<()> {
         let now = broadcast_time(&**self.comm)?;
-        let folder = results_folder(self.args.output.as_deref(), "kernels", now)?;
+        self.folder = results_folder(self.args.output.as_deref(), "kernels", now)?;
         let place = KernelPlace {
             comm: &**self.comm,
             is_interrupted: self.host.is_interrupted,
@@ -192,10 +206,10 @@ impl BenchResults<'_> {
         };
         let outcome = run_kernel(kernel, &place)?;
         if self.comm.rank() == 0 {
-            results::write_kernel(&outcome, &folder, self.kernels.len())?;
+            results::write_kernel(&outcome, &self.folder, self.kernels.len())?;
             self.kernels.push(outcome);
         }
-        Ok(folder)
+        Ok(())
     }
 
     /// Progress of one rank stands for that of all.
@@ -221,6 +235,22 @@ impl BenchResults<'_> {
             environment,
         }
     }
+}
+
+/// What is to be known of samples that are not of the size that the workload says.
+fn other_sizes(run: &RunTimings) -> Option<String> {
+    let dataset = &run.workload.dataset;
+    let is_one_size = dataset.record_length_bytes_stdev <= 0.0
+        && matches!(dataset.format, FileFormat::Hdf5 | FileFormat::Npz | FileFormat::Npy);
+    let asked = layout::sample_bytes(dataset);
+    let blocks = run.ranks.iter().flat_map(|rank| &rank.epochs).flat_map(|epoch| &epoch.blocks);
+    let step = blocks.flat_map(|block| &block.steps).find(|step| step.samples > 0)?;
+    let found = step.bytes / u64::from(step.samples);
+    (is_one_size && found != asked).then(|| {
+        format!(
+            "samples have {found} bytes, and the workload says {asked}: bytes per second in the CSV and in summary.json are of the latter"
+        )
+    })
 }
 
 /// True for an MPI job of which a workload is read by MPI-IO.

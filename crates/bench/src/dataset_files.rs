@@ -124,6 +124,11 @@ pub(crate) fn sample_len(workload: &Workload) -> u64 {
 /// fresh pages, and 64 KiB of a file of the page cache took 130 us to read instead of 16.
 const SLAB_ROOM: u64 = 16 << 20;
 
+/// Memory for `batches` of so many samples.
+fn room(batches: u64, batch_size: u64, sample_len: u64) -> u64 {
+    batches.saturating_mul(batch_size).saturating_mul(sample_len).saturating_add(SLAB_ROOM)
+}
+
 /// How libhdf5 reads `split`.
 pub(crate) fn hdf5_plan(workload: &Workload, split: Split) -> Result<Hdf5Plan> {
     if workload.dataset.format != FileFormat::Hdf5 {
@@ -133,7 +138,7 @@ pub(crate) fn hdf5_plan(workload: &Workload, split: Split) -> Result<Hdf5Plan> {
     let workers = workload.reader.read_threads;
     let sample_len = sample_len(workload);
     let batches = order::read_ahead(workload) + u64::from(workers) + 3;
-    let memory = batches * order::batch_size(workload, split) * sample_len + SLAB_ROOM;
+    let memory = room(batches, order::batch_size(workload, split), sample_len);
     let setup = ReaderSetup {
         files: paths(workload, split),
         records: layout::record_names(workload),
@@ -166,7 +171,7 @@ pub(crate) fn forebay_plan(workload: &Workload, split: Split) -> ForebayPlan {
         transfer_size: workload.reader.transfer_size,
         sizes_differ: dataset.record_length_bytes_stdev > 0.0,
         sample_len,
-        memory: batches * batch_size * sample_len + SLAB_ROOM,
+        memory: room(batches, batch_size, sample_len),
     }
 }
 
@@ -176,7 +181,7 @@ pub(crate) fn check_there(paths: &[PathBuf]) -> Result<()> {
     let Some(first) = missing.first() else { return Ok(()) };
     let what = format!("{} of {} files are missing, the first of them this", missing.len(), paths.len());
     let error = Error::new(forebay::ErrorKind::NotFound, what).at(first.display());
-    Err(error.hint("generate them (workflow.generate_data, generate-data, or --generate), or ask for fewer"))
+    Err(error.hint("generate them (workflow.generate_data or generate-data), or ask for fewer"))
 }
 
 #[cfg(test)]

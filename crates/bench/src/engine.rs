@@ -18,7 +18,7 @@ use forebay::{
     plan::Epoch,
 };
 
-use crate::worker::BatchTimes;
+use crate::worker::{BatchTimes, Preprocessing};
 
 /// An engine's name, as users say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -46,8 +46,8 @@ pub(crate) struct StepRequest<'a> {
     pub(crate) worker: u32,
     /// The samples: `file * samples per file + record`.
     pub(crate) samples: &'a [u64],
-    /// Simulated preprocessing of each, in seconds; none where it is empty.
-    pub(crate) preprocess_s: &'a [f64],
+    /// Simulated preprocessing of each.
+    pub(crate) preprocess: Preprocessing<'a>,
     /// The epoch of the loader that asks.
     pub(crate) epoch: &'a Epoch,
     /// The samples of every rank in this step, where ranks read together; empty otherwise.

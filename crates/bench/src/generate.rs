@@ -115,15 +115,31 @@ impl FileWriter {
 
     fn write_tfrecord(&self, part: &Path, file: &GeneratedFile) -> io::Result<()> {
         let lines = tfrecord::write_records(part, file)?;
-        let split = file.path.parent().and_then(Path::file_name).unwrap_or_default();
-        let folder = self.setup.index_folder.join(split);
-        fs::create_dir_all(&folder)?;
-        let name = file.path.file_name().unwrap_or_default();
-        fs::write(indexed::with_suffix(&folder.join(name), ".idx"), lines)
+        let index = self.setup.tfrecord_index(&file.path);
+        if let Some(folder) = index.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        fs::write(index, lines)
     }
 }
 
 impl GenerateSetup {
+    /// The index of the TFRecord file at `path`.
+    fn tfrecord_index(&self, path: &Path) -> PathBuf {
+        let split = path.parent().and_then(Path::file_name).unwrap_or_default();
+        let name = path.file_name().unwrap_or_default();
+        indexed::with_suffix(&self.index_folder.join(split).join(name), ".idx")
+    }
+
+    /// What is written beside the file at `path`.
+    pub(crate) fn indexes_of(&self, path: &Path) -> Vec<PathBuf> {
+        match self.format {
+            FileFormat::TfRecord => vec![self.tfrecord_index(path)],
+            FileFormat::IndexedBinary | FileFormat::MmapIndexedBinary => indexed::index_paths(path).to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether `file` is there; one that is too short for its samples is an error, as another set left it.
     pub(crate) fn state(&self, file: &GeneratedFile) -> Result<GeneratedState> {
         let facts = match fs::metadata(&file.path) {

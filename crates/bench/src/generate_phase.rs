@@ -20,7 +20,9 @@ use serde_json::json;
 use crate::{
     dataset_files,
     generate::{FileWriter, GenerateSetup, GeneratedFile, GeneratedState, SampleShare},
-    rank_run::{RankRun, interrupted},
+    generation_record,
+    interruption::interrupted,
+    rank_run::RankRun,
     runtime_hdf5::RuntimeHdf5,
     subfiling,
     trace::{TraceEvent, arguments},
@@ -109,6 +111,7 @@ impl RankRun<'_> {
             let path = folder.join(split);
             std::fs::create_dir_all(&path).map_err(|error| Error::from_io(error).at(path.display()))?;
         }
+        generation_record::claim(folder, self.workload)?;
         Ok(held)
     }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use forebay::{Error, Result};
+use forebay::{Error, ErrorKind, Result};
 use forebay_workload::{Mt19937, SpaceLayout};
 
 use crate::{
@@ -64,6 +64,18 @@ impl Drop for ParticleTypes<'_> {
     }
 }
 
+/// So many zeros, where memory has room for them.
+fn zeros(len: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let no_room = |_| {
+        let error = Error::new(ErrorKind::Full, format!("no memory for {len} bytes of particles"));
+        error.hint("take fewer particles for each rank (NUM_PARTICLES, DIM_1 to DIM_3)")
+    };
+    bytes.try_reserve_exact(len).map_err(no_room)?;
+    bytes.resize(len, 0);
+    Ok(bytes)
+}
+
 /// Particles of one rank and timestep.
 #[derive(Debug)]
 pub(crate) enum ParticleData {
@@ -111,9 +123,10 @@ impl ParticleData {
         let count = usize::try_from(count).ok().and_then(|count| count.checked_mul(PARTICLE_LEN));
         let len = count.ok_or_else(|| Error::invalid("more particles than memory has addresses"))?;
         Ok(match layout {
-            SpaceLayout::Interleaved => Self::Structures(vec![0; len]),
+            SpaceLayout::Interleaved => Self::Structures(zeros(len)?),
             SpaceLayout::Contig | SpaceLayout::Strided => {
-                Self::Arrays(vec![vec![0; len / VARIABLES.len()]; VARIABLES.len()])
+                let arrays = VARIABLES.iter().map(|_| zeros(len / VARIABLES.len()));
+                Self::Arrays(arrays.collect::<Result<_>>()?)
             }
         })
     }

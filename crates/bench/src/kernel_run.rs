@@ -16,11 +16,11 @@ use forebay_workload::{Kernel, KernelMode, KernelTimings, Mt19937, SpaceLayout};
 
 use crate::{
     hdf5_ffi::{DEFAULT, Hdf5Functions, Hdf5Id, HyperslabTransfer},
+    interruption::GLANCE,
     kernel_particles::{PARTICLE_LEN, ParticleData, ParticleTypes},
     kernel_space::{file_shape, selections},
     kernel_transfers::TimestepLayout,
     parallel_access::{MpiIo, MpiRanks},
-    rank_run::GLANCE,
     runtime_hdf5::{OpenId, RuntimeHdf5, c_name, c_path},
     subfiling,
 };
@@ -93,6 +93,7 @@ pub(crate) fn run_kernel(kernel: &Kernel, place: &KernelPlace<'_>) -> Result<Ker
         data,
         timings: KernelTimings::default(),
         random: Mt19937::seeded(0),
+        has_file: false,
     };
     let is_complete = run.file(&path, mpi_io)?;
     run.timings.bytes *= count * PARTICLE_LEN as u64;
@@ -161,6 +162,8 @@ struct KernelRun<'a> {
     /// Until the end, `bytes` counts timesteps.
     timings: KernelTimings,
     random: Mt19937,
+    /// The file is open: what lies there is this kernel's.
+    has_file: bool,
 }
 
 /// A group and its data sets, of the data sets first.
@@ -177,7 +180,7 @@ impl<'a> KernelRun<'a> {
         let began = Instant::now();
         let done = self.timesteps(path, mpi_io).map_err(|error| error.at(path.display()));
         // A file that lacks timesteps is not left as one that has them.
-        if self.kernel.mode == KernelMode::Write && !matches!(done, Ok(true)) {
+        if self.kernel.mode == KernelMode::Write && self.has_file && !matches!(done, Ok(true)) {
             let _ = if self.kernel.subfiling { subfiling::remove(path) } else { fs::remove_file(path) };
         }
         let is_complete = done?;
@@ -202,6 +205,7 @@ impl<'a> KernelRun<'a> {
             KernelMode::Read => library.functions.file_open(&name, access.id),
         };
         let file = library.own(opened, Hdf5Functions::file_close, "cannot be opened")?;
+        self.has_file = true;
         let mut open = VecDeque::new();
         let mut is_complete = true;
         for number in 0..self.kernel.timesteps {

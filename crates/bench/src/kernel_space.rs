@@ -91,7 +91,7 @@ fn first_rows(kernel: &Kernel) -> Result<BlockSelection> {
 /// `BLOCK_CNT` blocks along the first axis, the others whole.
 fn strided(kernel: &Kernel) -> Result<BlockSelection> {
     let (stride, block, count) = (kernel.strides[0], kernel.blocks[0], kernel.block_count);
-    let span = (stride + block).checked_mul(count);
+    let span = stride.checked_add(block).and_then(|len| len.checked_mul(count));
     if stride < block || span.is_none_or(|span| span > kernel.dims[0]) {
         let what = format!(
             "(STRIDE_SIZE {stride} + BLOCK_SIZE {block}) x BLOCK_CNT {count} must fit in DIM_1 {}, and the stride be no shorter than the block",

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `hdf5_ffi`, `runtime_hdf5` | functions of a libhdf5 found at run time; its identifiers and errors |
 //! | `generate/` | files of every format, written under a temporary name and moved into place |
+//! | `generation_record` | what the files of a data folder were generated as |
 //! | `sample_reader` | one sample of an HDF5 file: open, select, read, close; by a rank alone or by all together |
 //! | `parallel_access` | drivers by which ranks of an MPI job open files: MPI-IO, subfiling |
 //! | `subfiling` | files of the subfiling driver: what lies beside them, which of them are whole |
@@ -20,11 +21,12 @@
 //! | `dataset_files` | from a workload to its files: where they lie, how they are written and read |
 //! | `rank_run`, `clock`, `host` | one rank: what it works with, its time, its machine |
 //! | `generate_phase`, `train_phase`, `checkpoint_phase` | the phases of a rank |
+//! | `epoch_begin` | what comes before the first step of an epoch |
 //! | `zip_layout`, `torch_archive` | headers of ZIP archives; checkpoint files that `torch.load` reads |
 //! | `kernel_run`, `kernel_space`, `kernel_particles`, `kernel_transfers` | h5bench's `write` and `read` kernels: the run, which elements, their values, between memory and file |
-//! | `cold_cache`, `trace`, `digest` | files out of the page cache; a trace in DFTracer's form; a checksum of what was read |
-//! | `tier_counts`, `progress` | what tiers served; progress bars |
-//! | `run`, `launch_ranks` | all phases, and what all ranks recorded; ranks without MPI |
+//! | `cold_cache`, `trace`, `phase_trace`, `digest` | files out of the page cache; a trace in DFTracer's form, and what goes into it; a checksum of what was read |
+//! | `tier_counts`, `progress`, `interruption` | what tiers served; progress bars; Ctrl-C in a wait |
+//! | `run`, `launch_ranks`, `lifeline` | all phases, and what all ranks recorded; ranks without MPI; how processes that were started are told to end |
 //! | `results`, `several` | reports of runs; runs side by side, and grids of parameters |
 //! | `args`, `config_file`, `bench_host`, `command`, `summary` | `forebay bench` |
 
@@ -38,17 +40,22 @@ mod config_file;
 mod dataset_files;
 mod digest;
 mod engine;
+mod epoch_begin;
 mod frames;
 mod generate;
 mod generate_phase;
+mod generation_record;
 mod hdf5_ffi;
 mod host;
+mod interruption;
 mod kernel_particles;
 mod kernel_run;
 mod kernel_space;
 mod kernel_transfers;
 mod launch_ranks;
+mod lifeline;
 mod parallel_access;
+mod phase_trace;
 mod progress;
 mod rank_orders;
 mod rank_run;

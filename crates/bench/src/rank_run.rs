@@ -11,7 +11,7 @@ use std::{
 };
 
 use forebay::{
-    Error, ErrorKind, Launcher, Origins, Result,
+    Error, Launcher, Origins, Result,
     stage::Area,
     store::{Comm, Wait},
     tier::Tiered,
@@ -22,6 +22,7 @@ use crate::{
     clock::RunClock,
     digest::SampleDigest,
     engine::EngineName,
+    interruption::{GLANCE, interrupted},
     parallel_access::{MpiIo, MpiRanks},
     progress::ProgressView,
     trace::TraceFile,
@@ -79,6 +80,8 @@ pub(crate) struct RankRun<'a> {
     pub(crate) is_interrupted: &'a (dyn Fn() -> bool + Sync),
     /// Ranks that read together have agreed to end, because of an interrupt that may not have reached this one.
     pub(crate) has_agreed_to_end: AtomicBool,
+    /// The same for those who read for this rank, while it trains.
+    pub(crate) is_training_over: Arc<AtomicBool>,
     pub(crate) clock: RunClock,
     pub(crate) trace: Option<TraceFile>,
     pub(crate) random: Mt19937,
@@ -90,9 +93,6 @@ pub(crate) struct RankRun<'a> {
     /// Where checkpoints are staged, once one was.
     pub(crate) area: Option<Arc<Area>>,
 }
-
-/// How often a wait looks whether the run was interrupted.
-pub(crate) const GLANCE: Duration = Duration::from_millis(50);
 
 impl RankRun<'_> {
     /// Which rank this is.
@@ -179,16 +179,4 @@ impl RankRun<'_> {
         // Workers are no ranks of the job, and a rank without a job is alone: collective or not is the same there.
         Ok(None)
     }
-}
-
-/// What an interrupted wait ends with; [`is_interruption`] knows it again.
-pub(crate) fn interrupted() -> Error {
-    Error::new(ErrorKind::Unavailable, INTERRUPTED)
-}
-
-const INTERRUPTED: &str = "interrupted";
-
-/// True for the end of a wait by Ctrl-C.
-pub(crate) fn is_interruption(error: &Error) -> bool {
-    error.kind() == ErrorKind::Unavailable && error.to_string().contains(INTERRUPTED)
 }

@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::atomic::AtomicBool,
+    sync::{Arc, atomic::AtomicBool},
     thread,
     time::{Duration, Instant},
 };
@@ -19,9 +19,10 @@ use crate::{
     clock::{RunClock, unix_now_s},
     dataset_files,
     digest::SampleDigest,
-    host,
+    generation_record, host,
+    interruption::is_interruption,
     progress::ProgressView,
-    rank_run::{RankRun, RunOptions, is_interruption},
+    rank_run::{RankRun, RunOptions},
     subfiling,
     trace::TraceFile,
 };
@@ -38,6 +39,8 @@ pub(crate) struct RunPlace<'a> {
     pub(crate) folder: &'a Path,
     /// Where the trace goes.
     pub(crate) trace: Option<&'a Path>,
+    /// Whether the files of the data set are removed at the end.
+    pub(crate) removes_files: bool,
 }
 
 /// Runs `workload` on this rank; on rank 0, what all ranks recorded, and what samples were read with.
@@ -46,13 +49,15 @@ pub(crate) fn run(
     options: &RunOptions,
     place: &RunPlace<'_>,
 ) -> Result<Option<(RunTimings, String)>> {
-    let began = Instant::now();
+    let (began, cpu_before_s) = (Instant::now(), host::cpu_s());
     let wait = Wait::while_ranks_live();
     let started = place.comm.broadcast(0, unix_now_s().to_le_bytes().to_vec(), &wait)?;
     let started = <[u8; 8]>::try_from(started).map(f64::from_le_bytes);
     let started_unix_s = started.map_err(|_| Error::new(ErrorKind::Bug, "rank 0 has no time"))?;
     let clock = RunClock::since(started_unix_s);
     let number = u32::try_from(place.comm.rank()).unwrap_or(u32::MAX);
+    // One that an earlier run left too late is none of this one's.
+    let _ = fs::remove_file(left_by(place, place.comm.rank()));
     let trace = place.trace.map(|path| TraceFile::create(path, number, started_unix_s)).transpose()?;
     let mut rank = RankRun {
         workload,
@@ -63,6 +68,7 @@ pub(crate) fn run(
         comm: place.comm,
         is_interrupted: place.is_interrupted,
         has_agreed_to_end: AtomicBool::new(false),
+        is_training_over: Arc::default(),
         clock,
         trace,
         random: Mt19937::seeded(workload.train.seed.wrapping_add(number)),
@@ -71,7 +77,7 @@ pub(crate) fn run(
         digest: options.digest.then(SampleDigest::default),
         area: None,
     };
-    let done = phases(&mut rank);
+    let done = phases(&mut rank, place.removes_files);
     let is_complete = done.is_ok() && !rank.is_over();
     if let Some(trace) = rank.trace.take() {
         trace.finish()?;
@@ -80,7 +86,7 @@ pub(crate) fn run(
         Err(error) if !is_interruption(&error) && !rank.is_over() => return Err(error),
         _ => {}
     }
-    rank.timings.cpu_s = host::cpu_s();
+    rank.timings.cpu_s = host::cpu_s() - cpu_before_s;
     if let Some(digest) = rank.digest.filter(|_| is_complete) {
         rank.reads_with.push_str(&format!(", digest {}", digest.of_all(place.comm)?));
     }
@@ -96,7 +102,7 @@ pub(crate) fn run(
     Ok(timings.map(|timings| (timings, rank.reads_with)))
 }
 
-fn phases(rank: &mut RankRun<'_>) -> Result<()> {
+fn phases(rank: &mut RankRun<'_>, removes_files: bool) -> Result<()> {
     let phases = rank.workload.phases;
     if phases.generate {
         rank.generate()?;
@@ -114,16 +120,20 @@ fn phases(rank: &mut RankRun<'_>) -> Result<()> {
         })?;
         area.close()?;
     }
-    if phases.generate && !rank.workload.dataset.keep_files && !rank.is_over() {
+    if removes_files && !rank.is_over() {
         rank.barrier()?;
         remove_files(rank)?;
     }
     Ok(())
 }
 
-/// Removes the files of the data set that this rank generates.
+/// Removes the files of the data set that this rank generates, with their indexes.
 fn remove_files(rank: &RankRun<'_>) -> Result<()> {
-    let at = rank.at();
+    let (at, folder) = (rank.at(), dataset_files::data_folder(rank.workload));
+    if at.rank == 0 {
+        generation_record::forget(&folder, rank.workload)?;
+    }
+    let setup = dataset_files::generate_setup(rank.workload)?;
     for file in dataset_files::generated(rank.workload) {
         if forebay_workload::layout::generator_of(file.number, at.ranks) != at.rank {
             continue;
@@ -133,6 +143,7 @@ fn remove_files(rank: &RankRun<'_>) -> Result<()> {
         } else if file.path.is_dir() {
             fs::remove_dir_all(&file.path)
         } else {
+            setup.indexes_of(&file.path).iter().for_each(|index| drop(fs::remove_file(index)));
             fs::remove_file(&file.path)
         };
         match removed {
@@ -167,12 +178,17 @@ fn gather(mine: RankTimings, is_complete: bool, place: &RunPlace<'_>) -> Result<
     all.iter().map(decode).collect::<Result<_>>().map(Some)
 }
 
+/// Where an interrupted rank leaves what it recorded.
+fn left_by(place: &RunPlace<'_>, rank: usize) -> PathBuf {
+    place.folder.join(format!(".interrupted-{rank}.json"))
+}
+
 /// How long rank 0 waits for what interrupted ranks recorded.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same after an interrupt, when ranks may have left any collective call: by files in the folder of results.
 fn gather_files(mine: RankTimings, place: &RunPlace<'_>) -> Result<Option<Vec<RankTimings>>> {
-    let path = |rank: usize| -> PathBuf { place.folder.join(format!(".interrupted-{rank}.json")) };
+    let path = |rank: usize| left_by(place, rank);
     if place.comm.rank() != 0 {
         let encoded = serde_json::to_vec(&mine).unwrap_or_default();
         let (part, whole) = (path(place.comm.rank()).with_extension("part"), path(place.comm.rank()));

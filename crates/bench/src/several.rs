@@ -14,7 +14,7 @@ use forebay_workload::{
 };
 use serde_json::json;
 
-use crate::{args::SweepArgs, bench_host::BenchHost, config_file, results};
+use crate::{args::SweepArgs, bench_host::BenchHost, config_file, lifeline::Lifeline, results};
 
 /// Compares the runs at `paths` with the first of them, as text or JSON; a page of all goes to `html`.
 pub(crate) fn compare(paths: &[PathBuf], html: Option<&Path>, is_json: bool) -> Result<String> {
@@ -100,7 +100,8 @@ fn run_point(args: &SweepArgs, host: &BenchHost<'_>, point: &SweepPoint, folder:
         command.args(["--ranks", &ranks.to_string()]);
     }
     command.arg("--output").arg(folder).stdout(Stdio::null());
-    let status = command.status().map_err(Error::from_io)?;
+    let mut process = Lifeline::start(&mut command).map_err(Error::from_io)?;
+    let status = process.wait(&mut || (host.is_interrupted)()).map_err(Error::from_io)?;
     if status.success() {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
 };
 
 use forebay::{
@@ -15,7 +15,7 @@ use forebay_workload::{EpochOrder, Mt19937, TimeDistribution};
 use crate::{
     engine::{StepReader, StepRequest},
     rank_orders::RankOrders,
-    worker::BatchTimes,
+    worker::{BatchTimes, Preprocessing},
 };
 
 /// Makes the batches of one epoch by a [`StepReader`].
@@ -28,6 +28,8 @@ pub(crate) struct StepMaker {
     /// Simulated preprocessing of each sample, and what it is drawn from.
     preprocess: (TimeDistribution, u32),
     identity: SetIdentity,
+    /// True when nobody waits for steps any more.
+    is_over: Arc<AtomicBool>,
     /// How long each step took, until it is asked for.
     times: Mutex<HashMap<u64, BatchTimes>>,
 }
@@ -39,6 +41,7 @@ impl StepMaker {
         batches: EpochOrder,
         of_ranks: Arc<RankOrders>,
         (preprocess, seed): (TimeDistribution, u32),
+        is_over: Arc<AtomicBool>,
     ) -> Self {
         let identity = SetIdentity {
             part_lens: vec![batches.len()],
@@ -47,7 +50,7 @@ impl StepMaker {
             version: "steps".to_owned(),
         };
         let preprocess = (preprocess, seed);
-        Self { reader, batches, of_ranks, preprocess, identity, times: Mutex::default() }
+        Self { reader, batches, of_ranks, preprocess, identity, is_over, times: Mutex::default() }
     }
 
     /// How long the samples of `step` took; given once.
@@ -91,7 +94,7 @@ impl BatchMaker for StepMaker {
         let read = self.reader.read(&StepRequest {
             worker: batch.worker,
             samples: &batch.samples,
-            preprocess_s: &preprocess_s,
+            preprocess: Preprocessing { seconds: &preprocess_s, is_over: &self.is_over },
             epoch: request.epoch,
             of_ranks: &self.of_ranks.of_step(step),
         })?;

@@ -11,7 +11,8 @@ impl BenchOutcome {
         let mut text = String::new();
         for (run, with) in self.runs.iter().zip(&self.reads_with) {
             let state = if run.complete { "" } else { ", interrupted: what follows is a part" };
-            text.push_str(&format!("engine {} ({} ranks{state}) {with}\n", run.engine, run.ranks.len()));
+            let ranks = counted_ranks(run.ranks.len());
+            text.push_str(&format!("engine {} ({ranks}{state}) {with}\n", run.engine));
             for line in epoch_lines(run) {
                 text.push_str(&format!("  {line}\n"));
             }
@@ -36,6 +37,10 @@ impl BenchOutcome {
     }
 }
 
+fn counted_ranks(count: usize) -> String {
+    format!("{count} rank{}", if count == 1 { "" } else { "s" })
+}
+
 fn kernel_name(kernel: &KernelOutcome) -> &'static str {
     if kernel.kernel.mode == KernelMode::Read { "read" } else { "write" }
 }
@@ -45,9 +50,9 @@ fn kernel_line(kernel: &KernelOutcome) -> String {
     let mebibytes = timings.bytes as f64 * ranks / f64::from(1 << 20);
     let state = if kernel.is_complete { "" } else { ", interrupted: what follows is a part" };
     format!(
-        "kernel {} ({} ranks{state})\n  {mebibytes:.1} MiB in {:.3} s: raw {:.1} MiB/s, observed {:.1} MiB/s, metadata {:.3} s\n",
+        "kernel {} ({}{state})\n  {mebibytes:.1} MiB in {:.3} s: raw {:.1} MiB/s, observed {:.1} MiB/s, metadata {:.3} s\n",
         kernel_name(kernel),
-        kernel.ranks,
+        counted_ranks(kernel.ranks as usize),
         timings.observed_s,
         mebibytes / timings.raw_s.max(1e-9),
         mebibytes / (timings.observed_s - timings.compute_s).max(1e-9),
@@ -67,16 +72,15 @@ struct Totals {
     bytes: u64,
     read_s: f64,
     metadata_s: f64,
-    /// From the first rank's start to the last one's end.
+    /// The time in which some rank was in one of the blocks: checkpoints between them do not count.
     wall_s: f64,
 }
 
 impl Totals {
     fn of<'a>(blocks: impl IntoIterator<Item = &'a BlockTimings>) -> Self {
-        let (mut totals, mut first, mut last) = (Self::default(), f64::MAX, 0.0f64);
+        let (mut totals, mut spans) = (Self::default(), Vec::new());
         for block in blocks {
-            first = first.min(block.start_s);
-            last = last.max(block.end_s);
+            spans.push((block.start_s, block.end_s));
             for step in &block.steps {
                 totals.samples += u64::from(step.samples);
                 totals.bytes += step.bytes;
@@ -84,7 +88,7 @@ impl Totals {
                 totals.metadata_s += step.metadata_s;
             }
         }
-        totals.wall_s = (last - first).max(0.0);
+        totals.wall_s = covered(spans);
         totals
     }
 
@@ -109,6 +113,17 @@ impl Totals {
             self.metadata_s
         )
     }
+}
+
+/// How long at least one of `spans` lasted.
+fn covered(mut spans: Vec<(f64, f64)>) -> f64 {
+    spans.sort_by(|one, two| one.0.total_cmp(&two.0));
+    let (mut sum, mut until) = (0.0, f64::NEG_INFINITY);
+    for (start, end) in spans {
+        sum += (end - start.max(until)).max(0.0);
+        until = until.max(end);
+    }
+    sum
 }
 
 /// Numbers of the epochs that were begun.
@@ -157,4 +172,17 @@ fn run_json(run: &RunTimings, with: &str) -> Value {
         .collect();
     json!({ "engine": run.engine, "reads_with": with, "ranks": run.ranks.len(), "complete": run.complete,
             "seconds": run.wall_s, "epochs": epochs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_between_blocks_are_no_time_of_the_training() {
+        let block = |start_s, end_s| BlockTimings { start_s, end_s, ..BlockTimings::default() };
+        let of_two_ranks = [block(1.0, 3.0), block(5.0, 6.0), block(1.5, 3.5), block(4.5, 6.0)];
+        assert_eq!(Totals::of(&of_two_ranks).wall_s, 2.5 + 1.5);
+        assert_eq!(Totals::of(&[block(2.0, 2.0)]).rate(), 0.0);
+    }
 }

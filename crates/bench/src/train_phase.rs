@@ -1,8 +1,12 @@
 //! Training and evaluation: epochs of steps, each a wait for a batch, simulated computation and a barrier.
 
 use std::{
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::Instant,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::{self, Thread},
+    time::{Duration, Instant},
 };
 
 use forebay::{
@@ -13,34 +17,41 @@ use forebay::{
     tier::Tiered,
 };
 use forebay_workload::{
-    BlockTimings, EpochOrder, EpochTimings, FileFormat, LoaderKind, Split, StepTimings, TimeDistribution,
-    order,
+    BlockTimings, EpochOrder, EpochTimings, Framework, Split, StepTimings, TimeDistribution, order,
 };
 use serde_json::json;
 
 use crate::{
-    cold_cache, dataset_files,
+    dataset_files,
     engine::{
         EngineName, StepReader, forebay_files::open_reader, hdf5::Hdf5StepReader, synthetic::SyntheticReader,
     },
+    interruption::{GLANCE, interrupted, is_interruption},
     parallel_access::MpiIo,
     rank_orders::RankOrders,
-    rank_run::{GLANCE, PageCacheState, RankRun, interrupted, is_interruption},
+    rank_run::RankRun,
     step_maker::StepMaker,
     tier_counts,
-    trace::{TraceEvent, arguments},
     worker::BatchTimes,
 };
 
 /// What reads training and evaluation, while it lives.
 #[derive(Debug, Default)]
 pub(crate) struct SplitReaders {
-    train: Option<Arc<dyn StepReader>>,
-    eval: Option<Arc<dyn StepReader>>,
+    train: SplitReader,
+    eval: SplitReader,
+}
+
+/// What reads one split.
+#[derive(Debug, Default)]
+struct SplitReader {
+    reader: Option<Arc<dyn StepReader>>,
+    /// The steps that are in memory since the first epoch, where all samples are read before it.
+    held: Vec<BatchTimes>,
 }
 
 impl SplitReaders {
-    fn of(&mut self, split: Split) -> &mut Option<Arc<dyn StepReader>> {
+    fn of(&mut self, split: Split) -> &mut SplitReader {
         match split {
             Split::Train => &mut self.train,
             Split::Eval => &mut self.eval,
@@ -58,6 +69,8 @@ struct EpochSteps {
     /// What it knows of the others.
     of_ranks: Arc<RankOrders>,
     reader: Arc<dyn StepReader>,
+    /// Steps that are in memory.
+    held: Vec<BatchTimes>,
 }
 
 impl EpochSteps {
@@ -67,17 +80,47 @@ impl EpochSteps {
     }
 }
 
+/// Ends the watch over a training when it goes, however that ended.
+struct TrainingEnd {
+    is_over: Arc<AtomicBool>,
+    watch: Thread,
+}
+
+impl Drop for TrainingEnd {
+    fn drop(&mut self) {
+        self.is_over.store(true, Relaxed);
+        self.watch.unpark();
+    }
+}
+
 /// Where in an epoch a step is.
 #[derive(Clone, Copy)]
-struct StepPlace {
-    split: Split,
-    epoch: u32,
-    step: u64,
+pub(crate) struct StepPlace {
+    pub(crate) split: Split,
+    pub(crate) epoch: u32,
+    pub(crate) step: u64,
 }
 
 impl RankRun<'_> {
     /// All epochs, with evaluation and checkpoints between them; an interrupt ends them early, and is no error.
     pub(crate) fn train(&mut self) -> Result<()> {
+        self.check_files()?;
+        let (is_interrupted, is_over) = (self.is_interrupted, Arc::clone(&self.is_training_over));
+        thread::scope(|scope| {
+            // Readers, some of which are other processes, are told by this thread: the rank may wait for one of them.
+            let watch = scope.spawn(move || {
+                while !is_over.load(Relaxed) {
+                    is_over.fetch_or(is_interrupted(), Relaxed);
+                    thread::park_timeout(GLANCE);
+                }
+            });
+            let _end =
+                TrainingEnd { is_over: Arc::clone(&self.is_training_over), watch: watch.thread().clone() };
+            self.epochs()
+        })
+    }
+
+    fn epochs(&mut self) -> Result<()> {
         let mut readers = SplitReaders::default();
         for epoch in 1..=self.workload.train.epochs {
             let mut timings = EpochTimings { epoch, start_s: self.clock.now_s(), ..EpochTimings::default() };
@@ -123,10 +166,13 @@ impl RankRun<'_> {
     ) -> Result<()> {
         let between = self.workload.checkpoint.steps_between.filter(|_| self.workload.phases.checkpoint);
         // Of a shuffle of many samples the time is none of the storage's.
-        let batches = EpochOrder::new(self.workload, Split::Train, epoch, self.at())?;
+        let batches = self.epoch_order(Split::Train, epoch)?;
         let mut block = BlockTimings { start_s: self.clock.now_s(), ..BlockTimings::default() };
         let begun = self.begin(Split::Train, epoch, batches, readers);
-        let mut steps = begun.inspect_err(|_| timings.blocks.push(std::mem::take(&mut block)))?;
+        let mut steps = begun.inspect_err(|_| {
+            block.end_s = self.clock.now_s();
+            timings.blocks.push(std::mem::take(&mut block));
+        })?;
         let bar = self.progress.steps(steps.of_any_rank(), "train", epoch, self.workload.train.epochs);
         for step in 0..steps.of_any_rank() {
             let place = StepPlace { split: Split::Train, epoch, step };
@@ -147,6 +193,7 @@ impl RankRun<'_> {
         if !block.steps.is_empty() || timings.blocks.is_empty() {
             timings.blocks.push(block);
         }
+        readers.train.held = std::mem::take(&mut steps.held);
         let spec = &self.workload.checkpoint;
         let is_due = epoch >= spec.after_epoch
             && (epoch - spec.after_epoch).is_multiple_of(spec.epochs_between.max(1));
@@ -157,7 +204,7 @@ impl RankRun<'_> {
     }
 
     fn eval_epoch(&mut self, epoch: u32, readers: &mut SplitReaders, block: &mut BlockTimings) -> Result<()> {
-        let batches = EpochOrder::new(self.workload, Split::Eval, epoch, self.at())?;
+        let batches = self.epoch_order(Split::Eval, epoch)?;
         block.start_s = self.clock.now_s();
         block.end_s = block.start_s;
         let mut steps = self.begin(Split::Eval, epoch, batches, readers)?;
@@ -169,6 +216,7 @@ impl RankRun<'_> {
             done?;
             bar.add(1);
         }
+        readers.eval.held = steps.held;
         Ok(())
     }
 
@@ -185,7 +233,9 @@ impl RankRun<'_> {
         let of_ranks = Arc::new(self.rank_orders(split, &batches, reader.is_together())?);
         let (preprocess, seed) = (self.workload.reader.preprocess, self.workload.train.seed);
         let of_samples = (preprocess, seed.wrapping_add(epoch));
-        let maker = Arc::new(StepMaker::new(Arc::clone(&reader), batches, Arc::clone(&of_ranks), of_samples));
+        let is_over = Arc::clone(&self.is_training_over);
+        let maker = StepMaker::new(Arc::clone(&reader), batches, Arc::clone(&of_ranks), of_samples, is_over);
+        let maker = Arc::new(maker);
         let threads = self.workload.reader.read_threads.max(1) as usize;
         let ahead = usize::try_from(order::read_ahead(self.workload)).unwrap_or(usize::MAX);
         let options = Options {
@@ -198,7 +248,8 @@ impl RankRun<'_> {
         };
         let loader = Loader::of_maker(Arc::clone(&maker) as _, options)?;
         let run = loader.start()?;
-        Ok(EpochSteps { maker, loader, run, count, of_ranks, reader })
+        let held = std::mem::take(&mut readers.of(split).held);
+        Ok(EpochSteps { maker, loader, run, count, of_ranks, reader, held })
     }
 
     /// What this rank has to know of the steps of others: they wait for each other in training, and wherever they read together.
@@ -213,17 +264,12 @@ impl RankRun<'_> {
     }
 
     fn reader(&mut self, split: Split, readers: &mut SplitReaders) -> Result<Arc<dyn StepReader>> {
-        let slot = readers.of(split);
+        let slot = &mut readers.of(split).reader;
         if let Some(reader) = slot {
             return Ok(Arc::clone(reader));
         }
-        let has_input = self.workload.dataset.format != FileFormat::Synthetic
-            && self.workload.reader.loader != LoaderKind::Synthetic;
-        if has_input {
-            dataset_files::check_there(&dataset_files::paths(self.workload, split))?;
-        }
         let reader: Arc<dyn StepReader> = match self.options.engine {
-            _ if !has_input => {
+            _ if !self.has_input() => {
                 let plan = dataset_files::forebay_plan(self.workload, split);
                 Arc::new(SyntheticReader::new(plan.sample_len, plan.threads, plan.memory))
             }
@@ -265,26 +311,19 @@ impl RankRun<'_> {
             return self.end_step(place.split, is_together).map(drop);
         }
         let (began, start_s) = (Instant::now(), self.clock.now_s());
-        let batch = loop {
-            if !is_together {
-                self.check()?;
-            }
-            match steps.loader.next(&mut steps.run, GLANCE)? {
-                Next::Batch(batch) => break batch,
-                Next::Waiting => {}
-                Next::End => return Ok(()),
-            }
-        };
+        let Some(times) = self.times_of(steps, place.step, is_together)? else { return Ok(()) };
         let load_s = began.elapsed().as_secs_f64();
-        let times = steps.maker.take_times(place.step);
-        if let Some(digest) = &mut self.digest {
-            digest.add(&batch);
-        }
-        drop(batch);
         let compute_s = self.compute(compute);
         let barrier_s = self.end_step(place.split, is_together)?;
-        for sample in &times.samples {
-            block.latency.record(std::time::Duration::from_nanos(sample.metadata_ns + sample.read_ns));
+        // Of a step that was interrupted the times are too short.
+        if !is_together {
+            self.check()?;
+        }
+        for took_ns in times.samples.iter().map(|sample| sample.metadata_ns + sample.read_ns) {
+            // What is in memory was not read.
+            if took_ns > 0 {
+                block.latency.record(Duration::from_nanos(took_ns));
+            }
         }
         let sum =
             |of: fn(&crate::sample_reader::SampleTimes) -> u64| times.samples.iter().map(of).sum::<u64>();
@@ -300,7 +339,54 @@ impl RankRun<'_> {
         };
         block.steps.push(timings);
         self.trace_step(place, start_s, &timings, &times);
-        if is_together { Ok(()) } else { self.check() }
+        Ok(())
+    }
+
+    /// What the batch of `step` took, once it is there; nothing where there is none.
+    ///
+    /// scikit-learn has all samples in memory before the first step, and reads none again.
+    fn times_of(
+        &mut self,
+        steps: &mut EpochSteps,
+        step: u64,
+        is_together: bool,
+    ) -> Result<Option<BatchTimes>> {
+        // Ranks that read together take part in each other's steps.
+        if self.workload.framework != Framework::SkLearn || is_together {
+            return self.next_batch(steps, step, is_together);
+        }
+        for step in steps.held.len() as u64..steps.count {
+            let Some(times) = self.next_batch(steps, step, is_together)? else { break };
+            steps.held.push(times);
+        }
+        let held = usize::try_from(step).ok().and_then(|step| steps.held.get_mut(step));
+        Ok(held.map(|times| {
+            let again = times.in_memory();
+            std::mem::replace(times, again)
+        }))
+    }
+
+    /// Waits for the batch of `step`.
+    fn next_batch(
+        &mut self,
+        steps: &mut EpochSteps,
+        step: u64,
+        is_together: bool,
+    ) -> Result<Option<BatchTimes>> {
+        let batch = loop {
+            if !is_together {
+                self.check()?;
+            }
+            match steps.loader.next(&mut steps.run, GLANCE)? {
+                Next::Batch(batch) => break batch,
+                Next::Waiting => {}
+                Next::End => return Ok(None),
+            }
+        };
+        if let Some(digest) = &mut self.digest {
+            digest.add(&batch);
+        }
+        Ok(Some(steps.maker.take_times(step)))
     }
 
     /// An error on every rank when the user wants an end of ranks that read together: one of them alone would be waited for.
@@ -323,61 +409,6 @@ impl RankRun<'_> {
             (Split::Train, false) => self.barrier(),
             (Split::Train, true) => self.barrier_to_the_end(),
             (Split::Eval, _) => Ok(0.0),
-        }
-    }
-
-    /// What the options say of the page cache, on every rank for its share of the files.
-    fn prepare_cache(&self) -> Result<()> {
-        let paths =
-            || [Split::Train, Split::Eval].map(|split| dataset_files::paths(self.workload, split)).concat();
-        let at = self.at();
-        match self.options.cache {
-            PageCacheState::Warm => return Ok(()),
-            PageCacheState::Fadvise => {
-                let (rank, ranks) = (at.rank as usize, at.ranks as usize);
-                cold_cache::forget(paths().into_iter().skip(rank).step_by(ranks.max(1)))?;
-            }
-            PageCacheState::Drop => cold_cache::drop_all()?,
-        }
-        self.barrier().map(drop)
-    }
-
-    fn trace_step(&mut self, place: StepPlace, start_s: f64, step: &StepTimings, times: &BatchTimes) {
-        let clock = self.clock;
-        let Some(trace) = &mut self.trace else { return };
-        let category = if place.split == Split::Train { "train" } else { "eval" };
-        let known = json!({ "epoch": place.epoch, "step": place.step + 1 });
-        let mut at_s = start_s;
-        let parts = [("fetch", step.load_s), ("compute", step.compute_s), ("barrier", step.barrier_s)];
-        for (name, took_s) in parts.into_iter().filter(|(_, took_s)| *took_s > 0.0) {
-            let arguments = arguments(known.clone());
-            trace.add(TraceEvent { name, category, worker: 0, start_s: at_s, took_s, arguments });
-            at_s += took_s;
-        }
-        let mut at_s = clock.of_monotonic(times.began_ns);
-        for sample in &times.samples {
-            let took_s = (sample.metadata_ns + sample.read_ns) as f64 / 1e9;
-            let arguments = arguments(json!({
-                "epoch": place.epoch, "step": place.step + 1, "size": sample.bytes,
-                "metadata_us": sample.metadata_ns / 1000, "read_us": sample.read_ns / 1000,
-            }));
-            trace.add(TraceEvent {
-                name: "read_sample",
-                category: "reader",
-                worker: 1 + times.worker,
-                start_s: at_s,
-                took_s,
-                arguments,
-            });
-            at_s += took_s;
-        }
-    }
-
-    /// Adds what began at `start_s` and ends now.
-    pub(crate) fn trace_span(&mut self, name: &str, category: &str, start_s: f64, known: serde_json::Value) {
-        let took_s = self.clock.now_s() - start_s;
-        if let Some(trace) = &mut self.trace {
-            trace.add(TraceEvent { name, category, worker: 0, start_s, took_s, arguments: arguments(known) });
         }
     }
 }

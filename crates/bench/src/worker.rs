@@ -5,6 +5,7 @@
 
 use std::{
     io::{self, BufReader, BufWriter, Stdin, Stdout},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     frames::{SentError, receive, send},
     generate::{FileWriter, GenerateSetup, GeneratedFile},
+    interruption::GLANCE,
     runtime_hdf5::RuntimeHdf5,
     sample_reader::{HyperslabReader, ReaderSetup, RecordPlace, SampleTimes},
     shared_batches::{SharedPlace, WorkerMemory},
@@ -52,6 +54,15 @@ pub(crate) struct BatchTimes {
     pub(crate) worker: u32,
     /// When the work began, in nanoseconds of the monotonic clock of the node.
     pub(crate) began_ns: u64,
+}
+
+impl BatchTimes {
+    /// The same batch when it is in memory: nothing of it is read.
+    pub(crate) fn in_memory(&self) -> Self {
+        let samples =
+            self.samples.iter().map(|sample| SampleTimes { bytes: sample.bytes, ..Default::default() });
+        Self { samples: samples.collect(), worker: self.worker, ..Self::default() }
+    }
 }
 
 /// Does what it is sent until its standard input ends.
@@ -109,21 +120,23 @@ fn read_batch(
     let len =
         sample_len.checked_mul(task.samples.len()).ok_or_else(|| Error::invalid("a batch is too long"))?;
     let bytes = memory.bytes(&task.into, len)?;
-    read_samples(reader, &task.samples, &task.preprocess_s, bytes)
+    // The rank ends this process where it does not want to wait.
+    let preprocess = Preprocessing { seconds: &task.preprocess_s, is_over: &AtomicBool::new(false) };
+    read_samples(reader, &task.samples, preprocess, bytes)
 }
 
 /// Reads `samples` into `bytes`, one after another, each followed by its preprocessing.
 pub(crate) fn read_samples(
     reader: &mut HyperslabReader,
     samples: &[RecordPlace],
-    preprocess_s: &[f64],
+    preprocess: Preprocessing<'_>,
     bytes: &mut [u8],
 ) -> Result<BatchTimes> {
     let mut times = BatchTimes { began_ns: monotonic_ns(), ..BatchTimes::default() };
     let sample_len = reader.sample_len().max(1);
     for (number, (sample, into)) in samples.iter().zip(bytes.chunks_exact_mut(sample_len)).enumerate() {
         times.samples.push(reader.read(*sample, into)?);
-        times.preprocess_s += preprocess(preprocess_s.get(number).copied().unwrap_or(0.0));
+        times.preprocess_s += preprocess.of(number);
     }
     Ok(times)
 }
@@ -135,7 +148,7 @@ pub(crate) fn read_together(
     reader: &mut HyperslabReader,
     rounds: &[Vec<u32>],
     samples: &[RecordPlace],
-    preprocess_s: &[f64],
+    preprocess: Preprocessing<'_>,
     bytes: &mut [u8],
 ) -> Result<BatchTimes> {
     let mut times = BatchTimes { began_ns: monotonic_ns(), ..BatchTimes::default() };
@@ -146,7 +159,7 @@ pub(crate) fn read_together(
         match (reader.read_round(files, mine, into), mine) {
             (Ok(read), Some(_)) => {
                 times.samples.push(read);
-                times.preprocess_s += preprocess(preprocess_s.get(number).copied().unwrap_or(0.0));
+                times.preprocess_s += preprocess.of(number);
             }
             (Ok(_), None) => {}
             (Err(error), _) => outcome = outcome.and(Err(error)),
@@ -155,14 +168,33 @@ pub(crate) fn read_together(
     outcome.map(|()| times)
 }
 
-/// Sleeps for `wanted` seconds, and says how long it was.
-pub(crate) fn preprocess(wanted: f64) -> f64 {
-    if wanted <= 0.0 {
-        return 0.0;
+/// Simulated preprocessing of the samples of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Preprocessing<'a> {
+    /// Seconds of each sample; none where it is empty.
+    pub(crate) seconds: &'a [f64],
+    /// True when nobody waits for it any more.
+    pub(crate) is_over: &'a AtomicBool,
+}
+
+impl Preprocessing<'_> {
+    /// That of sample `number`: sleeps, and says how long it was.
+    pub(crate) fn of(&self, number: usize) -> f64 {
+        let wanted = self.seconds.get(number).copied().unwrap_or(0.0);
+        if wanted <= 0.0 {
+            return 0.0;
+        }
+        let (began, wanted) = (Instant::now(), Duration::try_from_secs_f64(wanted).unwrap_or_default());
+        while began.elapsed() < wanted && !self.is_over.load(Relaxed) {
+            thread::sleep(wanted.saturating_sub(began.elapsed()).min(GLANCE));
+        }
+        began.elapsed().as_secs_f64()
     }
-    let began = Instant::now();
-    thread::sleep(Duration::try_from_secs_f64(wanted).unwrap_or_default());
-    began.elapsed().as_secs_f64()
+
+    /// That of all samples, one after another.
+    pub(crate) fn of_all(&self) -> f64 {
+        (0..self.seconds.len()).map(|number| self.of(number)).sum()
+    }
 }
 
 /// The monotonic clock, which all processes of a node share.

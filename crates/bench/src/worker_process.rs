@@ -7,13 +7,19 @@ use std::{
     os::unix::process::CommandExt,
     path::PathBuf,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 use forebay::{Error, ErrorKind, Result};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     frames::{receive, send},
+    interruption::{GLANCE, interrupted},
     worker::{WorkerAnswer, WorkerRole},
 };
 
@@ -88,14 +94,52 @@ impl WorkerProcess {
 
     /// Sends `task` and waits for the answer.
     pub(crate) fn ask<A: DeserializeOwned>(&mut self, task: &impl Serialize) -> Result<A> {
+        self.send(task)?;
+        self.answer()
+    }
+
+    /// The same; once `is_over` nobody waits for the answer any more, and the worker is ended.
+    pub(crate) fn ask_until<A: DeserializeOwned>(
+        &mut self,
+        task: &impl Serialize,
+        is_over: &AtomicBool,
+    ) -> Result<A> {
+        self.send(task)?;
+        while !self.has_answered() {
+            if is_over.load(Relaxed) {
+                // It may be in the middle of a batch, whose memory is another's after this.
+                self.to = None;
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return Err(interrupted());
+            }
+        }
+        self.answer()
+    }
+
+    fn send(&mut self, task: &impl Serialize) -> Result<()> {
         let sent = match &mut self.to {
             Some(to) => send(to, task),
-            None => Err(Error::new(ErrorKind::Bug, "a worker that was ended")),
+            None => return Err(Error::new(ErrorKind::Unavailable, "a worker process that was ended")),
         };
-        let answer = sent.and_then(|()| receive::<WorkerAnswer<A>>(&mut self.from));
-        match answer {
+        sent.map_err(|_| self.ended())
+    }
+
+    fn answer<A: DeserializeOwned>(&mut self) -> Result<A> {
+        match receive::<WorkerAnswer<A>>(&mut self.from) {
             Ok(Some(answer)) => Ok(answer?),
             Ok(None) | Err(_) => Err(self.ended()),
+        }
+    }
+
+    /// True when there is an answer, or the worker has ended; waits a little for it.
+    fn has_answered(&self) -> bool {
+        let glance = Timespec { tv_sec: 0, tv_nsec: GLANCE.subsec_nanos().into() };
+        let mut from = [PollFd::new(self.from.get_ref(), PollFlags::IN)];
+        // What cannot be waited for is read, which tells why.
+        match poll(&mut from, Some(&glance)) {
+            Ok(ready) => ready > 0,
+            Err(error) => error != Errno::INTR,
         }
     }
 

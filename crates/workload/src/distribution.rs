@@ -44,6 +44,9 @@ pub enum TimeDistribution {
     },
 }
 
+/// Some thirty years: nobody waits for it, and clocks can still count it.
+const LONGEST_S: f64 = 1e9;
+
 impl TimeDistribution {
     /// No time at all.
     pub const ZERO: Self = Self::Fixed { mean: 0.0 };
@@ -53,6 +56,24 @@ impl TimeDistribution {
         match self {
             Self::Fixed { mean } | Self::Normal { mean, .. } if stdev > 0.0 => Self::Normal { mean, stdev },
             other => other,
+        }
+    }
+
+    /// The same, where times can be drawn from it; what is wrong otherwise.
+    pub(crate) fn checked(self) -> Result<Self, String> {
+        let (negative, largest) = match self {
+            Self::Fixed { mean } => (None, mean),
+            Self::Normal { mean, stdev } => (Some(("stdev", stdev)), mean.abs() + stdev.abs()),
+            Self::Uniform { min, max } => (None, min.abs().max(max.abs())),
+            Self::Gamma { shape, scale } if shape <= 0.0 => (Some(("shape", -1.0)), scale),
+            Self::Gamma { shape, scale } => (Some(("scale", scale)), shape * scale),
+            Self::Exponential { scale } => (Some(("scale", scale)), scale),
+            Self::Poisson { lam } => (Some(("lam", lam)), lam),
+        };
+        match negative {
+            Some((name, value)) if value < 0.0 => Err(format!("a {name} is above 0")),
+            _ if largest.abs() > LONGEST_S => Err(format!("a time of more than {LONGEST_S} seconds")),
+            _ => Ok(self),
         }
     }
 

@@ -120,13 +120,16 @@ pub(crate) fn check(dataset: &DatasetSpec) -> Result<()> {
     if dataset.num_samples_per_file == 0 {
         return invalid("num_samples_per_file is 0");
     }
+    let element = dataset.record_element_type.byte_len();
+    let of_dims = dataset.record_dims.iter().try_fold(element, |bytes, len| bytes.checked_mul(*len));
+    let Some(of_dims) = of_dims else { return invalid("there are more bytes than can be counted") };
     if dataset.format != FileFormat::Synthetic && sample_bytes(dataset) == 0 {
         return invalid("samples have no bytes");
     }
     let files = dataset.num_files_train.max(dataset.num_files_eval);
-    let bytes = files.checked_mul(dataset.num_samples_per_file).and_then(|samples| {
-        samples.checked_mul(dataset.record_length_bytes.max(dataset.record_element_type.byte_len()))
-    });
+    let bytes = files
+        .checked_mul(dataset.num_samples_per_file)
+        .and_then(|samples| samples.checked_mul(dataset.record_length_bytes.max(of_dims)));
     match bytes {
         Some(_) => Ok(()),
         None => invalid("there are more bytes than can be counted"),

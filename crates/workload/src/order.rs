@@ -44,7 +44,7 @@ pub struct BatchOrder {
 
 /// Steps of an epoch of `split` on one rank; the last incomplete batch is left out.
 ///
-/// A limit above the steps that there are is an error, as in DLIO.
+/// A limit above the steps that there are is an error, as in DLIO; a limit of all ranks is a maximum, as in h5bench.
 pub fn steps(workload: &Workload, split: Split, at: RankPosition) -> Result<u64> {
     let samples = files_used(workload, split, at.ranks) * workload.dataset.num_samples_per_file;
     let there_are = samples / batch_size(workload, split).max(1) / u64::from(at.ranks.max(1));
@@ -54,7 +54,7 @@ pub fn steps(workload: &Workload, split: Split, at: RankPosition) -> Result<u64>
     let limit = match workload.train.steps_of_all_ranks {
         true => {
             let (ranks, rank) = (u64::from(at.ranks.max(1)), u64::from(at.rank));
-            limit / ranks + u64::from(rank < limit % ranks)
+            (limit / ranks + u64::from(rank < limit % ranks)).min(there_are)
         }
         false => limit,
     };

@@ -20,9 +20,10 @@ mod time;
 mod unit;
 
 use forebay_source::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    metrics::{DlioFormula, summarise},
+    metrics::{DlioFormula, RunSummary, summarise},
     timings::RunTimings,
 };
 
@@ -67,12 +68,29 @@ pub fn files(run: &RunTimings) -> Result<Vec<ReportFile>> {
 
 /// Our JSON: the summary of the run and all it recorded, from which [`read_json`] makes the run again.
 pub fn json(run: &RunTimings) -> Result<String> {
-    pretty(&serde_json::json!({
-        "forebay_bench": REPORT_VERSION,
-        "complete": run.complete,
-        "summary": summarise(run),
-        "timings": run,
-    }))
+    let (complete, summary) = (run.complete, summarise(run));
+    pretty(&OwnReport { forebay_bench: REPORT_VERSION, complete, summary, timings: run })
+}
+
+/// Our JSON; of millions of steps no tree is built.
+#[derive(Serialize)]
+struct OwnReport<'a> {
+    forebay_bench: u32,
+    complete: bool,
+    summary: RunSummary,
+    timings: &'a RunTimings,
+}
+
+/// What is looked at first in our JSON.
+#[derive(Deserialize)]
+struct ReportVersion {
+    forebay_bench: Option<u64>,
+}
+
+/// What a run is made again from.
+#[derive(Deserialize)]
+struct ReportTimings {
+    timings: RunTimings,
 }
 
 /// The run of a file that [`json`] made.
@@ -80,8 +98,7 @@ pub fn read_json(text: &str) -> Result<RunTimings> {
     let not_ours = |cause: serde_json::Error| {
         Error::new(ErrorKind::Invalid, "this is no report of forebay bench").because(cause)
     };
-    let mut value: serde_json::Value = serde_json::from_str(text).map_err(not_ours)?;
-    match value["forebay_bench"].as_u64() {
+    match serde_json::from_str::<ReportVersion>(text).map_err(not_ours)?.forebay_bench {
         Some(version) if version <= u64::from(REPORT_VERSION) => {}
         Some(version) => {
             let what =
@@ -90,10 +107,10 @@ pub fn read_json(text: &str) -> Result<RunTimings> {
         }
         None => return Err(Error::new(ErrorKind::Invalid, "this is no report of forebay bench")),
     }
-    serde_json::from_value(value["timings"].take()).map_err(not_ours)
+    serde_json::from_str::<ReportTimings>(text).map(|report| report.timings).map_err(not_ours)
 }
 
-fn pretty(value: &impl serde::Serialize) -> Result<String> {
+fn pretty(value: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(value);
     text.map(|text| text + "\n")
         .map_err(|cause| Error::new(ErrorKind::Bug, "results are no JSON").because(cause))

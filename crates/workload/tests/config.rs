@@ -169,11 +169,52 @@ fn keys_without_effect_are_noted_and_defects_are_reproduced_on_request() {
                 checkpoint: {fsync: True}\n";
     let suite = config::read(text, ConfigSyntax::Yaml, &options(&[])).unwrap();
     assert_eq!(suite.notes, ["reader.file_access has no effect here", "profiling has no effect here"]);
+    let unused = "reader: {odirect: true, read_type: memory, shuffle_size: 8, computation_threads: 2, \
+                  transformed_record_dims: [4], transformed_record_element_type: fp32}\n\
+                  dataset: {generation_buffer_size: 1024, hdf5: {max_shape: [9]}}\n\
+                  workflow: {train: False, evaluation: True}\n";
+    let notes = config::read(unused, ConfigSyntax::Yaml, &options(&[])).unwrap().notes;
+    for key in
+        ["odirect", "read_type", "shuffle_size", "computation_threads", "generation_buffer_size", "max_shape"]
+    {
+        assert!(notes.iter().any(|note| note.contains(key)), "{key}: {notes:?}");
+    }
+    assert!(notes.iter().any(|note| note.contains("evaluation comes after epochs of training")), "{notes:?}");
+    assert_eq!(notes.len(), 9, "{notes:?}");
+    let plain = "reader: {read_type: on_demand, odirect: False}\n";
+    assert!(config::read(plain, ConfigSyntax::Yaml, &options(&[])).unwrap().notes.is_empty());
     let documented = only(suite);
     assert!(documented.checkpoint.fsync && documented.model.size_bytes == 5);
     let like = ConfigOptions { like_dlio: true, ..Default::default() };
     let dlio = only(config::read(text, ConfigSyntax::Yaml, &like).unwrap());
     assert!(!dlio.checkpoint.fsync && dlio.model.size_bytes == 10_240 && dlio.like_dlio);
+}
+
+#[test]
+fn what_cannot_be_counted_drawn_or_named_is_an_error_before_the_run() {
+    for (text, expected) in [
+        ("dataset: {record_dims: [4294967296, 4294967296]}", "more bytes than can be counted"),
+        (
+            "train: {computation_time: {type: gamma, shape: -1.5, scale: 1}}",
+            "train.computation_time: a shape",
+        ),
+        (
+            "train: {computation_time: {type: poisson, lam: 1.0e+12}}",
+            "train.computation_time: a time of more than",
+        ),
+        ("train: {computation_time: 1.0e+19}", "train.computation_time: a time of more than"),
+        ("evaluation: {eval_time: {mean: 0.1, stdev: -1}}", "evaluation.eval_time: a stdev"),
+        ("output: {csv_name: results/output}", "output.csv_name: "),
+    ] {
+        let error = fails(text, ConfigSyntax::Yaml, &[]);
+        assert!(error.contains(expected), "{error}\n{expected}");
+    }
+    let named = r#"{"benchmarks": [{"benchmark": "dlio", "configuration": {"output-csv-name": "a/b"}}]}"#;
+    assert!(fails(named, ConfigSyntax::Json, &[]).contains("output-csv-name: "));
+    let huge = options(&["++workload.reader.batch_size=9223372036854775807", "++workload.train.epochs=1"]);
+    let like = ConfigOptions { like_dlio: true, ..huge };
+    let workload = only(config::read("reader: {}", ConfigSyntax::Yaml, &like).unwrap());
+    assert_eq!(forebay_workload::order::files_used(&workload, Split::Train, 4), 0);
 }
 
 #[test]
@@ -213,6 +254,8 @@ const H5BENCH: &str = r#"{
 fn an_h5bench_file_is_a_suite_with_its_own_defaults() {
     let suite = config::read(H5BENCH, ConfigSyntax::Json, &options(&[])).unwrap();
     assert_eq!(suite.mpi.unwrap().ranks, Some(24));
+    assert!(suite.notes.iter().any(|note| note.contains("file-system.lustre")), "{:?}", suite.notes);
+    assert!(suite.notes.iter().any(|note| note.contains("mpi.command")), "{:?}", suite.notes);
     let stripes = suite.stripes.unwrap();
     assert_eq!((stripes.stripe_bytes, stripes.stripe_count), (Some(1 << 20), None));
     let [Task::Training(workload), Task::Kernel(write), Task::Kernel(read)] = &suite.tasks[..] else {
@@ -283,6 +326,22 @@ fn every_parameter_of_table_a1_is_read_and_a_wrong_one_named() {
     let changed = config::read(text, ConfigSyntax::Json, &options(&["++epochs=9"])).unwrap();
     assert_eq!(only(changed).train.epochs, 9);
     assert!(fails("{", ConfigSyntax::Json, &[]).contains("line 1"));
+}
+
+#[test]
+fn a_kernel_of_more_particles_than_can_be_counted_is_refused() {
+    for dims in
+        [r#""DIM_1": "8589934592", "DIM_2": "8589934592""#, r#""DIM_1": "64", "NUM_PARTICLES": "16777216 T""#]
+    {
+        let text = format!(
+            r#"{{"benchmarks": [{{"benchmark": "write", "configuration": {{"NUM_DIMS": "2", {dims}}}}}]}}"#
+        );
+        let error = fails(&text, ConfigSyntax::Json, &[]);
+        assert!(
+            error.contains("more particles than can be counted") || error.contains("is no count"),
+            "{error}"
+        );
+    }
 }
 
 #[test]

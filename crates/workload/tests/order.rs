@@ -100,6 +100,9 @@ fn a_limit_of_all_ranks_is_dealt_to_them() {
     let steps = [0, 1, 2, 3]
         .map(|rank| order::steps(&workload, Split::Train, RankPosition { rank, ranks: 4 }).unwrap());
     assert_eq!(steps, [3, 3, 3, 2]);
+    // h5bench's is a maximum.
+    workload.train.steps_per_epoch = Some(1000);
+    assert_eq!(order::steps(&workload, Split::Train, RankPosition { rank: 3, ranks: 4 }).unwrap(), 25);
 }
 
 #[test]

@@ -137,6 +137,21 @@ eval io stdev, 21.333, MB/s
     assert!(of_rank.contains("train raw read time per epoch, \"1.400, 0.500\", \"s, s\"\n"), "{of_rank}");
 }
 
+#[test]
+fn the_rates_of_an_epoch_that_was_interrupted_are_of_the_bytes_that_it_read() {
+    let times = |steps| Times { steps, compute: 0.0, metadata: 0.0, read: 1.0, observed: 2.0 };
+    let interrupted = RunTimings {
+        complete: false,
+        ..run(workload(&[]), &[vec![(times(4), times(1)), (times(1), times(1))]])
+    };
+    let train = H5benchMetrics::of(&interrupted).train.unwrap();
+    let mebibytes =
+        |rates: Vec<f64>| rates.iter().map(|rate| rate / f64::from(1 << 20)).collect::<Vec<f64>>();
+    assert_eq!(mebibytes(train.raw_read_rates()), [4.0 * 448.0, 448.0]);
+    assert_eq!(mebibytes(train.observed_rates()), [2.0 * 448.0, 224.0]);
+    assert_eq!(train.rank_bytes, train.epochs[0].bytes);
+}
+
 /// The derived values of the published example (16 ranks, 3 epochs) follow from its own times, within their printed digits.
 #[test]
 fn the_published_example_follows_from_its_own_times() {

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     sample_reader::SampleTimes,
-    worker::{BatchTimes, monotonic_ns, preprocess},
+    worker::{BatchTimes, monotonic_ns},
 };
 
 /// Descriptions of files that are kept: they take a few kilobytes each.
@@ -140,7 +140,7 @@ impl StepReader for EachFileReader {
         let slots = bytes.chunks_exact_mut(usize::try_from(sample_len).unwrap_or(usize::MAX));
         for (number, (sample, into)) in request.samples.iter().zip(slots).enumerate() {
             times.samples.push(self.read_sample(*sample, into, &mut spare)?);
-            times.preprocess_s += preprocess(request.preprocess_s.get(number).copied().unwrap_or(0.0));
+            times.preprocess_s += request.preprocess.of(number);
         }
         Ok(StepBatch::of_records(bytes, [count, sample_len], times))
     }

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     sample_reader::SampleTimes,
-    worker::{BatchTimes, monotonic_ns, preprocess},
+    worker::{BatchTimes, monotonic_ns},
 };
 
 /// Reads by forebay.
@@ -125,7 +125,7 @@ impl StepReader for ForebayStepReader {
         let bytes: u64 = made.fields.iter().map(|field| field.bytes.len() as u64).sum();
         let bytes = counted_bytes(self.format, bytes / count);
         let each = SampleTimes { metadata_ns: 0, read_ns: took / count, bytes };
-        let preprocess_s = request.preprocess_s.iter().map(|wanted| preprocess(*wanted)).sum();
+        let preprocess_s = request.preprocess.of_all();
         let times = BatchTimes { samples: vec![each; samples.len()], preprocess_s, began_ns, worker: 0 };
         Ok(StepBatch { made, times })
     }

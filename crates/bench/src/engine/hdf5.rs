@@ -1,6 +1,6 @@
 //! libhdf5: by the rank itself, or by worker processes that fill shared memory.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicBool};
 
 use forebay::{
     Error, Result,
@@ -13,7 +13,7 @@ use crate::{
     runtime_hdf5::RuntimeHdf5,
     sample_reader::{HyperslabReader, ReaderSetup, RecordPlace},
     shared_batches::SharedBacking,
-    worker::{BatchTimes, ReadTask, WorkerRole, read_samples, read_together},
+    worker::{BatchTimes, Preprocessing, ReadTask, WorkerRole, read_samples, read_together},
     worker_process::{OwnCommand, WorkerEnvironment, WorkerProcess},
 };
 
@@ -97,18 +97,19 @@ impl Hdf5StepReader {
             Readers::Own(reader) if self.is_together() => {
                 let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
                 let rounds = self.rounds(request.of_ranks)?;
-                read_together(&mut reader, &rounds, &samples, request.preprocess_s, bytes)
+                read_together(&mut reader, &rounds, &samples, request.preprocess, bytes)
             }
             Readers::Own(reader) => {
                 // A panic elsewhere leaves the reader as it was: it holds no half-done read.
                 let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
-                read_samples(&mut reader, &samples, request.preprocess_s, bytes)
+                read_samples(&mut reader, &samples, request.preprocess, bytes)
             }
             Readers::Workers { processes, backing } => {
                 let into = backing.place(bytes)?;
                 let worker = &processes[request.worker as usize % processes.len()];
-                let task = ReadTask { samples, preprocess_s: request.preprocess_s.to_vec(), into };
-                worker.lock().unwrap_or_else(PoisonError::into_inner).ask(&task)
+                let Preprocessing { seconds, is_over } = request.preprocess;
+                let task = ReadTask { samples, preprocess_s: seconds.to_vec(), into };
+                worker.lock().unwrap_or_else(PoisonError::into_inner).ask_until(&task, is_over)
             }
         }
     }
@@ -134,7 +135,8 @@ impl StepReader for Hdf5StepReader {
     fn take_part(&self, of_ranks: &[&[u64]]) -> Result<()> {
         let Readers::Own(reader) = &self.readers else { return Ok(()) };
         let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
-        read_together(&mut reader, &self.rounds(of_ranks)?, &[], &[], &mut []).map(drop)
+        let nothing = Preprocessing { seconds: &[], is_over: &AtomicBool::new(false) };
+        read_together(&mut reader, &self.rounds(of_ranks)?, &[], nothing, &mut []).map(drop)
     }
 
     fn describe(&self) -> String {

@@ -10,7 +10,7 @@ use forebay::{
 use super::{StepBatch, StepReader, StepRequest};
 use crate::{
     sample_reader::SampleTimes,
-    worker::{BatchTimes, monotonic_ns, preprocess},
+    worker::{BatchTimes, monotonic_ns},
 };
 
 /// Makes batches of samples that are read from nowhere.
@@ -41,7 +41,7 @@ impl StepReader for SyntheticReader {
         let sample = SampleTimes { bytes: self.sample_len, ..SampleTimes::default() };
         let times = BatchTimes {
             samples: vec![sample; request.samples.len()],
-            preprocess_s: request.preprocess_s.iter().map(|wanted| preprocess(*wanted)).sum(),
+            preprocess_s: request.preprocess.of_all(),
             worker: 0,
             began_ns: monotonic_ns(),
         };

@@ -1,6 +1,6 @@
 //! What engine forebay reads is what was generated, in every format, whether sizes are alike or differ.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use forebay::{
     Origins,
@@ -13,7 +13,10 @@ use super::{
     forebay_files::open_reader,
     forebay_plan::{ForebayPlan, counted_bytes},
 };
-use crate::generate::{FileWriter, GenerateSetup, GeneratedFile, Hdf5Storage};
+use crate::{
+    generate::{FileWriter, GenerateSetup, GeneratedFile, Hdf5Storage},
+    worker::Preprocessing,
+};
 
 const SIDE: u64 = 64;
 
@@ -102,7 +105,8 @@ fn epoch() -> Epoch {
 }
 
 fn read(reader: &dyn StepReader, samples: &[u64]) -> (Vec<u8>, Vec<u64>) {
-    let request = StepRequest { worker: 0, samples, preprocess_s: &[], epoch: &epoch(), of_ranks: &[] };
+    let preprocess = Preprocessing { seconds: &[], is_over: &AtomicBool::new(false) };
+    let request = StepRequest { worker: 0, samples, preprocess, epoch: &epoch(), of_ranks: &[] };
     let batch = reader.read(&request).unwrap();
     let lens = batch.times.samples.iter().map(|times| times.bytes).collect();
     (batch.made.fields[0].bytes.to_vec(), lens)
@@ -171,7 +175,7 @@ fn a_sample_that_a_file_does_not_have_is_an_error_that_names_the_file() {
                 let request = StepRequest {
                     worker: 0,
                     samples: &[3],
-                    preprocess_s: &[],
+                    preprocess: Preprocessing { seconds: &[], is_over: &AtomicBool::new(false) },
                     epoch: &epoch(),
                     of_ranks: &[],
                 };

@@ -17,8 +17,14 @@ pub(super) fn write_indexed(path: &Path, target: &Path, file: &GeneratedFile) ->
     let len = file.record_len();
     let offsets: Vec<u8> = (0..file.samples).flat_map(|number| (number * len).to_le_bytes()).collect();
     let lens: Vec<u8> = (0..file.samples).flat_map(|_| len.to_le_bytes()).collect();
-    fs::write(with_suffix(target, ".off.idx"), offsets)?;
-    fs::write(with_suffix(target, ".sz.idx"), lens)
+    let [offsets_path, lens_path] = index_paths(target);
+    fs::write(offsets_path, offsets)?;
+    fs::write(lens_path, lens)
+}
+
+/// The two files of the index of `path`.
+pub(super) fn index_paths(path: &Path) -> [PathBuf; 2] {
+    [".off.idx", ".sz.idx"].map(|suffix| with_suffix(path, suffix))
 }
 
 /// `path` with `suffix` after its whole name.

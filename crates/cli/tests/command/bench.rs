@@ -232,8 +232,9 @@ fn a_missing_file_a_short_one_and_too_many_steps_are_told_with_what_helps() {
     assert!(code == 3 && err.contains("img_2_of_6.h5") && err.contains("generate"), "{code} {err}");
     let (code, err) = bench.fails(json!({ "record-length": 1 << 20 }), &[]);
     assert!(code == 2 && err.contains("another data set"), "{code} {err}");
-    let (code, err) = bench.fails(json!({ "total-training-steps": 100 }), &[]);
-    assert!(code == 2 && err.contains("100"), "{code} {err}");
+    // A maximum, as h5bench has it.
+    let (answer, _) = bench.run(json!({ "total-training-steps": 100 }), &[]);
+    assert_eq!(answer["runs"][0]["epochs"][0]["train"]["samples"], 24);
     let (code, err) = bench.fails(json!({ "batch-sise": 4 }), &[]);
     assert!(code == 2 && err.contains("batch-size"), "{code} {err}");
 }
@@ -245,6 +246,66 @@ fn a_data_set_that_is_not_kept_is_removed_after_the_run() {
     let left: Vec<_> =
         fs::read_dir(bench.path("data/train")).unwrap().flatten().map(|entry| entry.path()).collect();
     assert_eq!(left, Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_data_set_that_is_not_kept_is_read_by_every_engine_and_each_has_its_own_processor_time() {
+    let bench = Benchmark::small(json!({ "keep-files": false, "epochs": 1, "computation-time": 0.05 }));
+    let engines = ["--engine", "hdf5", "--engine", "forebay", "--engine", "hdf5", "--compute", "busy"];
+    let (answer, _) = bench.run(json!({}), &engines);
+    let samples: Vec<_> =
+        (0..3).map(|run| answer["runs"][run]["epochs"][0]["train"]["samples"].clone()).collect();
+    assert_eq!(samples, [24, 24, 24]);
+    assert_eq!(fs::read_dir(bench.path("data/train")).unwrap().count(), 0);
+    assert!(!bench.path("data/.generated.json").exists());
+    let cpu_s = |name: &str| {
+        let text = fs::read_to_string(bench.path("results").join(name).join("report.json")).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["summary"]["cpu_s"].as_f64().unwrap()
+    };
+    // Twelve steps that keep a processor busy, and of those before them nothing.
+    let last = cpu_s("hdf5-2");
+    assert!(last < 12.0 * 0.05 + 0.5, "{last} s of processor time");
+}
+
+#[test]
+fn files_that_were_generated_as_others_are_not_taken_for_those_that_are_asked_for() {
+    let bench = Benchmark::small(json!({ "train": false }));
+    bench.run(json!({}), &[]);
+    for (changes, what) in [
+        (json!({ "record-length": 1024 }), "shape of a sample: [64, 64]; asked for is [32, 32]"),
+        (json!({ "num-samples-per-file": 2 }), "samples of a file: 4; asked for is 2"),
+        (json!({ "chunking": true }), "shape of a chunk: none; asked for is [1, 32, 32]"),
+        (json!({ "records-dataset-name": "x" }), "data sets: records; asked for is x"),
+    ] {
+        let (code, err) = bench.fails(changes, &[]);
+        assert!(code == 2 && err.contains(what) && err.contains("another data folder"), "{code} {err}");
+    }
+    let other = json!({ "record-length": 1024, "generate-data": false, "train": true });
+    let (_, notes) = bench.run(other, &[]);
+    assert!(notes.contains("samples have 4096 bytes, and the workload says 1024"), "{notes}");
+    fs::remove_dir_all(bench.path("data/train")).unwrap();
+    fs::remove_dir_all(bench.path("data/valid")).unwrap();
+    bench.run(json!({ "record-length": 1024, "train": true }), &[]);
+}
+
+#[test]
+fn what_was_done_before_a_failure_is_reported() {
+    let bench = Benchmark::small(json!({ "epochs": 1 }));
+    let mut second = bench.configuration.clone();
+    second["generate-data"] = false.into();
+    second["data-folder"] = "nowhere".into();
+    let entry = |configuration: &Value| json!({ "benchmark": "dlio", "configuration": configuration });
+    let suite = json!({ "directory": bench.folder.path(),
+                        "benchmarks": [entry(&bench.configuration), entry(&second)] });
+    let file = bench.path("two.json");
+    fs::write(&file, suite.to_string()).unwrap();
+    let output = bench.path("results");
+    let mut command = command(&["bench", file.to_str().unwrap(), "--output", output.to_str().unwrap()]);
+    let done = command.env("FOREBAY_LIBHDF5", libhdf5()).output().unwrap();
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.code() == Some(3) && err.contains("nowhere"), "{err}");
+    let report = fs::read_to_string(bench.path("results/report.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["complete"], true);
 }
 
 /// Waits until `is_there`, for as long as a slow machine may take.
@@ -280,6 +341,71 @@ fn an_interrupt_leaves_a_partial_report_that_says_so() {
         let timings = serde_json::from_str::<Value>(&timings).unwrap()["timings"].take();
         assert_eq!(timings["complete"], false);
         assert!(!timings["ranks"][0]["epochs"].as_array().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_preprocessing_and_counts_no_step_that_it_cut_short() {
+    for threads in [0, 2] {
+        let bench = Benchmark::small(json!({ "preprocess-time": 1000.0, "read-threads": threads }));
+        let trace = bench.path("trace.pfw.gz");
+        let mut command = bench.command(json!({}), &["--trace", trace.to_str().unwrap()]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for(|| trace.exists());
+        thread::sleep(Duration::from_millis(1500));
+        let process = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+        let (began, done) = (Instant::now(), child.wait_with_output().unwrap());
+        assert!(began.elapsed() < Duration::from_secs(300), "{threads} read threads");
+        let err = String::from_utf8_lossy(&done.stderr);
+        let answer: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{err}"));
+        assert_eq!((done.status.code(), &answer["complete"]), (Some(130), &json!(false)), "{err}");
+        assert_eq!(answer["runs"][0]["epochs"][0]["train"]["samples"], 0, "{threads} read threads");
+    }
+}
+
+#[test]
+fn a_kernel_that_cannot_make_its_file_removes_nothing_and_one_without_room_says_so() {
+    let bench = Benchmark::small(json!({}));
+    let link = bench.path("test.h5");
+    std::os::unix::fs::symlink("/nowhere/test.h5", &link).unwrap();
+    let run = |particles: &str| {
+        let configuration = json!({ "TIMESTEPS": "1", "NUM_DIMS": "1", "NUM_PARTICLES": particles });
+        let suite = json!({ "directory": bench.folder.path(), "benchmarks": [
+            { "benchmark": "write", "file": "test.h5", "configuration": configuration }] });
+        let file = bench.path("kernel.json");
+        fs::write(&file, suite.to_string()).unwrap();
+        let output = bench.path("results");
+        let mut command = command(&["bench", file.to_str().unwrap(), "--output", output.to_str().unwrap()]);
+        let done = command.env("FOREBAY_LIBHDF5", libhdf5()).output().unwrap();
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let (code, err) = run("64");
+    assert!(code.is_some_and(|code| code > 0) && err.contains("test.h5"), "{code:?} {err}");
+    assert!(link.is_symlink(), "it was not the kernel's to remove");
+    let (code, err) = run("4 T");
+    assert!(code == Some(7) && err.contains("no memory") && err.contains("NUM_PARTICLES"), "{code:?} {err}");
+}
+
+#[test]
+fn ranks_end_with_the_process_that_started_them_however_it_ends() {
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
+        let bench = Benchmark::small(json!({ "epochs": 1000, "computation-time": 0.05 }));
+        let trace = bench.path("trace.pfw.gz");
+        let mut command = bench.command(json!({}), &["--ranks", "2", "--trace", trace.to_str().unwrap()]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for(|| trace.exists());
+        thread::sleep(Duration::from_millis(500));
+        // The process that was started alone, not its group.
+        let launcher = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(launcher, signal).unwrap();
+        // Their standard output ends with the last of them.
+        let done = child.wait_with_output().unwrap();
+        let report = fs::read_to_string(bench.path("results/report.json")).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["complete"], false);
+        if signal == rustix::process::Signal::TERM {
+            assert_eq!(done.status.code(), Some(130), "{}", String::from_utf8_lossy(&done.stderr));
+        }
     }
 }
 

@@ -334,6 +334,63 @@ fn an_interrupt_while_files_are_generated_leaves_whole_files_and_the_next_run_go
 }
 
 #[test]
+fn indexes_go_with_the_files_of_a_data_set_that_is_not_kept() {
+    for format in ["indexed_binary", "tfrecord"] {
+        let bench = Workload::new();
+        let format = format!("++dataset.format={format}");
+        bench.run(&[&*format, "++dataset.keep_files=False", "++train.epochs=1"]);
+        let left = files_below(&bench.path("data"));
+        assert!(left.iter().all(|path| path.ends_with(".generating")), "{left:?}");
+    }
+}
+
+#[test]
+fn scikit_learn_reads_all_samples_before_the_first_step_and_none_again() {
+    let bench = Workload::new();
+    bench.run(&["++framework=sklearn", "++reader.sample_shuffle=seed", "++reader.read_threads=4"]);
+    let epochs = bench.report()["timings"]["ranks"][0]["epochs"].take();
+    let sums = |epoch: usize, key: &str| -> f64 {
+        let steps = epochs[epoch]["blocks"][0]["steps"].as_array().unwrap();
+        steps.iter().map(|step| step[key].as_f64().unwrap()).sum()
+    };
+    assert_eq!([0, 1].map(|epoch| sums(epoch, "samples")), [12.0, 12.0]);
+    assert_eq!([0, 1].map(|epoch| sums(epoch, "bytes")), [12.0 * 4096.0; 2]);
+    assert!(sums(0, "read_s") > 0.0 && sums(1, "read_s") == 0.0, "{epochs}");
+    let loads = |step: usize| epochs[0]["blocks"][0]["steps"][step]["load_s"].as_f64().unwrap();
+    assert!((1..6).all(|step| loads(step) < loads(0)), "{epochs}");
+}
+
+/// DLIO's own configuration of DLRM has as many samples, in one file.
+const BILLIONS: [&str; 6] = [
+    "++workflow.generate_data=False",
+    "++dataset.num_files_train=1",
+    "++dataset.num_samples_per_file=4195198976",
+    "++reader.sample_shuffle=random",
+    "++reader.batch_size=2048",
+    "++train.total_training_steps=32768",
+];
+
+#[test]
+fn a_missing_file_is_told_before_billions_of_samples_are_shuffled() {
+    let bench = Workload::new();
+    let began = Instant::now();
+    let (code, err) = bench.fails(&[&BILLIONS[..], &["++dataset.format=indexed_binary"]].concat());
+    assert!(code == 3 && err.contains("1 of 1 files are missing"), "{code} {err}");
+    assert!(began.elapsed() < Duration::from_secs(300));
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_a_shuffle_of_billions() {
+    let bench = Workload::new();
+    let (began, results) = (Instant::now(), bench.path("results"));
+    let command = bench.command(&[&BILLIONS[..], &["++dataset.format=synthetic"]].concat());
+    let done = interrupted(command, || results.exists() && began.elapsed() > Duration::from_secs(1));
+    assert_eq!(done.status.code(), Some(130), "{}", said(&done));
+    assert_eq!(bench.report()["complete"], false);
+    assert!(began.elapsed() < Duration::from_secs(300));
+}
+
+#[test]
 fn an_interrupt_while_a_checkpoint_is_saved_leaves_no_half_of_it() {
     let bench = Workload::new();
     let words = [

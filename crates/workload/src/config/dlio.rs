@@ -13,7 +13,7 @@ use crate::{
         section::Section,
     },
     layout,
-    workload::{FileFormat, Framework, LoaderKind, StorageKind, Workload},
+    workload::{FileFormat, FileNaming, Framework, LoaderKind, StorageKind, Workload},
 };
 
 /// The workload that `tree`, changed by the overrides, makes of `base`.
@@ -65,7 +65,21 @@ fn read_sections(tree: &ConfigNode, workload: &mut Workload, notes: &mut Vec<Str
     metric(top.child(&["metric"])?, workload)?;
     hdf5(top.child(&["hdf5"])?, workload)?;
     top.ignore(&["profiling", "hydra", "defaults"], notes);
+    note_phases(workload, notes);
+    if workload.framework == Framework::SkLearn {
+        if workload.reader.read_threads > 1 {
+            notes.push("reader.read_threads has no effect here: scikit-learn reads by one thread".to_owned());
+        }
+        workload.reader.read_threads = 0;
+    }
     top.finish()
+}
+
+/// Says which phases are asked for in vain.
+pub(super) fn note_phases(workload: &Workload, notes: &mut Vec<String>) {
+    if workload.phases.evaluate && !workload.phases.train {
+        notes.push("evaluation comes after epochs of training: without these there is none".to_owned());
+    }
 }
 
 fn workflow(mut section: Section<'_>, workload: &mut Workload, notes: &mut Vec<String>) -> Result<()> {
@@ -112,7 +126,7 @@ fn evaluation(mut section: Section<'_>, workload: &mut Workload, notes: &mut Vec
 fn output(mut section: Section<'_>, workload: &mut Workload, notes: &mut Vec<String>) -> Result<()> {
     let output = &mut workload.output;
     section.set(&["folder"], &mut output.folder)?;
-    section.set(&["csv_name"], &mut output.csv_name)?;
+    section.set_file_name("csv_name", &mut output.csv_name)?;
     section.set(&["csv_per_rank"], &mut output.csv_per_rank)?;
     let mut metric = section.child(&["metric"])?;
     metric.set(&["exclude_start_steps"], &mut output.exclude_start_steps)?;
@@ -141,11 +155,11 @@ fn hdf5(mut section: Section<'_>, workload: &mut Workload) -> Result<()> {
     section.finish()
 }
 
-/// Keys that DLIO 2 reads and does not use.
+/// Keys that DLIO 2 reads and does not use; that of 2024-08 chunks.
 fn apply_defects(workload: &mut Workload) {
     workload.checkpoint.fsync = false;
     workload.checkpoint.recovery_rank_shift = false;
-    workload.hdf5.chunking = false;
+    workload.hdf5.chunking &= workload.dataset.naming != FileNaming::Dlio;
 }
 
 /// What no run could do, said before it begins.

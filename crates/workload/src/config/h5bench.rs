@@ -44,6 +44,7 @@ pub(super) fn suite(tree: &mut ConfigNode, options: &ConfigOptions) -> Result<Su
     suite.mpi = mpi(top.child(&["mpi"])?)?;
     suite.vol = vol(top.child(&["vol"])?)?;
     suite.stripes = stripes(top.child(&["file-system"])?)?;
+    note_launch(&mut suite);
     top.set(&["directory"], &mut suite.directory)?;
     let Some((_, benchmarks)) = top.node(&["benchmarks"]) else { return top.finish().map(|()| suite) };
     let NodeValue::List(entries) = &benchmarks.value else {
@@ -56,6 +57,18 @@ pub(super) fn suite(tree: &mut ConfigNode, options: &ConfigOptions) -> Result<Su
     top.ignore(&["metrics", "name", "description"], &mut suite.notes);
     top.finish()?;
     Ok(suite)
+}
+
+/// Says what of the launch is the user's own to do.
+fn note_launch(suite: &mut Suite) {
+    if suite.mpi.as_ref().is_some_and(|mpi| !mpi.command.is_empty() || mpi.arguments.is_some()) {
+        let what = "mpi.command and mpi.configuration have no effect here: ranks are processes of this node, or those of mpirun";
+        suite.notes.push(what.to_owned());
+    }
+    if suite.stripes.is_some() {
+        let what = "file-system.lustre has no effect here: set the stripes of the folder by lfs setstripe";
+        suite.notes.push(what.to_owned());
+    }
 }
 
 fn task(mut entry: Section<'_>, options: &ConfigOptions, notes: &mut Vec<String>) -> Result<Task> {

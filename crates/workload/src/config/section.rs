@@ -59,8 +59,34 @@ impl<'a> Section<'a> {
         self.set(&[key], field)?;
         let Some((_, node)) = self.node(&[stdev_key]) else { return Ok(()) };
         let stdev = node.text()?.parse::<f64>().map_err(|_| self.error(stdev_key, "this is no number"))?;
-        *field = field.with_stdev(stdev);
+        let checked = field.with_stdev(stdev).checked();
+        *field = checked.map_err(|what| self.error(stdev_key, what))?;
         Ok(())
+    }
+
+    /// Puts a value into `field` that nothing here depends on, and notes it where it is not what `field` had.
+    pub(super) fn set_unused<T: FromNode + PartialEq + Clone>(
+        &mut self,
+        key: &'static str,
+        field: &mut T,
+        notes: &mut Vec<String>,
+    ) -> Result<()> {
+        let before = field.clone();
+        if self.set(&[key], field)? && *field != before {
+            notes.push(format!("{} has no effect here", self.path_of(key)));
+        }
+        Ok(())
+    }
+
+    /// Puts the name of a file into `field`: one name, not a path.
+    pub(super) fn set_file_name(&mut self, key: &'static str, field: &mut String) -> Result<()> {
+        self.set(&[key], field)?;
+        match field.is_empty() || field.contains(['/', '\0']) {
+            true => {
+                Err(self.error(key, format!("'{field}' is no name of a file: results lie in one folder")))
+            }
+            false => Ok(()),
+        }
     }
 
     /// Puts a compression into `field`: its name, or as h5bench has it true for gzip.

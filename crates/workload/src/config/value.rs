@@ -134,7 +134,7 @@ impl<W: ConfigWord> FromNode for W {
 impl FromNode for TimeDistribution {
     fn from_node(node: &ConfigNode) -> Result<Self> {
         if !matches!(node.value, NodeValue::Map(_)) {
-            return Ok(Self::Fixed { mean: f64::from_node(node)? });
+            return Self::Fixed { mean: f64::from_node(node)? }.checked().map_err(invalid);
         }
         let mut section = Section::of(node, "")?;
         let mut kind = String::new();
@@ -165,6 +165,6 @@ impl FromNode for TimeDistribution {
             }
         };
         section.finish()?;
-        Ok(distribution)
+        distribution.checked().map_err(invalid)
     }
 }

@@ -1,8 +1,8 @@
 //! Times and rates by h5bench's formulas, of one rank or as the mean over all.
 //!
 //! ```text
-//! raw read rate = size per rank / raw read time
-//! observed rate = size per rank / (observed time - emulated compute time)
+//! raw read rate = size per rank in the epoch / raw read time
+//! observed rate = size per rank in the epoch / (observed time - emulated compute time)
 //! throughput    = batch size * steps per rank / observed time
 //! io            = throughput * record size
 //! ```
@@ -31,9 +31,9 @@ pub struct H5benchMetrics {
 /// Times and rates of training or of evaluation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct H5benchSplit {
-    /// Bytes that all ranks read in an epoch.
+    /// Bytes that all ranks read in the first epoch, which others have too unless they were interrupted.
     pub total_bytes: f64,
-    /// Bytes that a rank reads in an epoch.
+    /// Bytes of these that a rank reads.
     pub rank_bytes: f64,
     /// Bytes of a record.
     pub record_bytes: f64,
@@ -44,6 +44,8 @@ pub struct H5benchSplit {
 /// Times of one epoch, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct H5benchEpoch {
+    /// Bytes that a rank read.
+    pub bytes: f64,
     /// Simulated computation.
     pub compute_s: f64,
     /// Opening and closing files and data sets, selecting.
@@ -86,8 +88,8 @@ impl H5benchSplit {
     }
 
     fn rates(&self, seconds: impl Fn(&H5benchEpoch) -> f64) -> Vec<f64> {
-        let rate = |seconds: f64| if seconds > 0.0 { self.rank_bytes / seconds } else { f64::NAN };
-        self.epochs.iter().map(|epoch| rate(seconds(epoch))).collect()
+        let rate = |bytes: f64, seconds: f64| if seconds > 0.0 { bytes / seconds } else { f64::NAN };
+        self.epochs.iter().map(|epoch| rate(epoch.bytes, seconds(epoch))).collect()
     }
 }
 
@@ -104,7 +106,7 @@ fn split(run: &RunTimings, split: Split, ranks: &[&RankTimings]) -> Option<H5ben
     let total_bytes = total_steps as f64 * batch_size * record_bytes;
     let rank_bytes = total_bytes / run.ranks.len().max(1) as f64;
     let mean_of_ranks = |number: u32| {
-        let each = ranks.iter().map(|rank| epoch_of(rank, split, number, batch_size));
+        let each = ranks.iter().map(|rank| epoch_of(rank, split, number, (batch_size, record_bytes)));
         mean(&each.collect::<Vec<H5benchEpoch>>())
     };
     Some(H5benchSplit {
@@ -115,7 +117,12 @@ fn split(run: &RunTimings, split: Split, ranks: &[&RankTimings]) -> Option<H5ben
     })
 }
 
-fn epoch_of(rank: &RankTimings, split: Split, number: u32, batch_size: f64) -> H5benchEpoch {
+fn epoch_of(
+    rank: &RankTimings,
+    split: Split,
+    number: u32,
+    (batch_size, record_bytes): (f64, f64),
+) -> H5benchEpoch {
     let Some(epoch) = rank.epochs.iter().find(|epoch| epoch.epoch == number) else {
         return H5benchEpoch::default();
     };
@@ -124,6 +131,7 @@ fn epoch_of(rank: &RankTimings, split: Split, number: u32, batch_size: f64) -> H
     let observed_s: f64 = blocks.iter().map(|block| block.end_s - block.start_s).sum();
     let steps: usize = blocks.iter().map(|block| block.steps.len()).sum();
     H5benchEpoch {
+        bytes: steps as f64 * batch_size * record_bytes,
         compute_s: sum(|step| step.compute_s),
         metadata_s: sum(|step| step.metadata_s),
         read_s: sum(|step| step.read_s),
@@ -136,6 +144,7 @@ fn mean(epochs: &[H5benchEpoch]) -> H5benchEpoch {
     let count = epochs.len().max(1) as f64;
     let mean = |of: fn(&H5benchEpoch) -> f64| epochs.iter().map(of).sum::<f64>() / count;
     H5benchEpoch {
+        bytes: mean(|epoch| epoch.bytes),
         compute_s: mean(|epoch| epoch.compute_s),
         metadata_s: mean(|epoch| epoch.metadata_s),
         read_s: mean(|epoch| epoch.read_s),

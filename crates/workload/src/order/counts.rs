@@ -36,7 +36,8 @@ fn trimmed(workload: &Workload, split: Split, ranks: u32, files: u64) -> u64 {
     if workload.dataset.naming != FileNaming::Dlio {
         return files;
     }
+    let samples = workload.dataset.num_samples_per_file.max(1);
     let of_a_step =
-        workload.dataset.num_samples_per_file * batch_size(workload, split).max(1) * u64::from(ranks.max(1));
+        samples.saturating_mul(batch_size(workload, split).max(1)).saturating_mul(u64::from(ranks.max(1)));
     files / of_a_step * of_a_step
 }

@@ -6,7 +6,7 @@ use crate::{
         counts::{RankPosition, files_used},
         shuffle::generator,
     },
-    workload::{LoaderKind, RankShare, ShuffleMode, Workload},
+    workload::{Framework, LoaderKind, RankShare, ShuffleMode, Workload},
 };
 
 /// What makes a sample of a number.
@@ -65,7 +65,8 @@ impl StoredSamples {
 fn file_order(workload: &Workload, split: Split, epoch: u32, ranks: u32) -> Option<Vec<u64>> {
     // With PyTorch's loader DLIO leaves files in order, and documents that it does not.
     let ignores = workload.like_dlio && workload.reader.loader == LoaderKind::PyTorch;
-    if workload.reader.file_shuffle == ShuffleMode::Off || ignores {
+    let is_in_order = workload.framework == Framework::SkLearn;
+    if workload.reader.file_shuffle == ShuffleMode::Off || ignores || is_in_order {
         return None;
     }
     let mut train: Vec<u64> = (0..files_used(workload, Split::Train, ranks)).collect();

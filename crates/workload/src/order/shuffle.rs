@@ -2,15 +2,15 @@
 
 use crate::{
     random::Mt19937,
-    workload::{LoaderKind, RankShare, ShuffleMode, Workload},
+    workload::{Framework, LoaderKind, RankShare, ShuffleMode, Workload},
 };
 
-/// Whether samples are shuffled: with `like_dlio` PyTorch's are not, as DLIO only changes the order in which a map is filled.
+/// Whether samples are shuffled: scikit-learn reads all of them in order, and with `like_dlio` PyTorch's are not, as DLIO only changes the order in which a map is filled.
 pub(super) fn shuffles_samples(workload: &Workload) -> bool {
     let ignores = workload.like_dlio
         && workload.reader.rank_share == RankShare::Ranges
         && workload.reader.loader == LoaderKind::PyTorch;
-    workload.reader.sample_shuffle != ShuffleMode::Off && !ignores
+    workload.reader.sample_shuffle != ShuffleMode::Off && !ignores && workload.framework != Framework::SkLearn
 }
 
 /// The generator of an epoch's shuffle.

@@ -15,7 +15,7 @@ words! {
         Dali = "dali",
         /// Keras: as TensorFlow.
         Keras = "keras",
-        /// scikit-learn: all samples are read in order by one thread before the first step.
+        /// scikit-learn: all samples are read in order by one thread before the first step, and once for all epochs.
         SkLearn = "sklearn" | "scikit-learn",
     }
 }

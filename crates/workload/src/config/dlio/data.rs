@@ -43,20 +43,20 @@ pub(super) fn dataset(
     if dataset.compression != Compression::None && !(1..=22).contains(&dataset.compression_level) {
         return Err(section.error("compression_level", "levels of compression go from 1 to 9, of zstd to 22"));
     }
-    section.set(&["generation_buffer_size"], &mut dataset.generation_buffer_bytes)?;
-    chunks(&mut section, workload)?;
+    section.set_unused("generation_buffer_size", &mut dataset.generation_buffer_bytes, notes)?;
+    chunks(&mut section, workload, notes)?;
     section.ignore(&["eval_num_samples_per_file", "parquet"], notes);
     section.finish()
 }
 
-fn chunks(section: &mut Section<'_>, workload: &mut Workload) -> Result<()> {
+fn chunks(section: &mut Section<'_>, workload: &mut Workload, notes: &mut Vec<String>) -> Result<()> {
     let hdf5 = &mut workload.hdf5;
     section.set(&["enable_chunking", "chunking"], &mut hdf5.chunking)?;
     section.set(&["chunk_size"], &mut hdf5.chunk_size)?;
     let mut nested = section.child(&["hdf5"])?;
     nested.set(&["chunk_dims"], &mut hdf5.chunk_dims)?;
     nested.set(&["num_dset_per_record"], &mut hdf5.datasets_per_record)?;
-    nested.set(&["max_shape"], &mut hdf5.max_shape)?;
+    nested.set_unused("max_shape", &mut hdf5.max_shape, notes)?;
     if !hdf5.chunk_dims.is_empty() {
         hdf5.chunking = true;
     }
@@ -73,22 +73,23 @@ pub(super) fn reader(
     section.set(&["batch_size"], &mut reader.batch_size)?;
     section.set(&["batch_size_eval"], &mut reader.batch_size_eval)?;
     section.set(&["read_threads"], &mut reader.read_threads)?;
-    section.set(&["computation_threads"], &mut reader.computation_threads)?;
+    section.set_unused("computation_threads", &mut reader.computation_threads, notes)?;
     section.set(&["prefetch_size"], &mut reader.prefetch_size)?;
     section.set(&["rank_share"], &mut reader.rank_share)?;
     section.set(&["file_shuffle"], &mut reader.file_shuffle)?;
     section.set(&["sample_shuffle"], &mut reader.sample_shuffle)?;
-    section.set(&["shuffle_size"], &mut reader.shuffle_size)?;
-    section.set(&["read_type"], &mut reader.read_type)?;
+    section.set_unused("shuffle_size", &mut reader.shuffle_size, notes)?;
+    section.set_unused("read_type", &mut reader.read_type, notes)?;
     section.set(&["transfer_size"], &mut reader.transfer_size)?;
     section.set_time("preprocess_time", "preprocess_time_stdev", &mut reader.preprocess)?;
-    section.set(&["odirect"], &mut reader.odirect)?;
+    section.set_unused("odirect", &mut reader.odirect, notes)?;
     let odirect = reader.odirect && !matches!(workload.dataset.format, FileFormat::Npy | FileFormat::Npz);
     if odirect && workload.like_dlio {
         return Err(section.error("odirect", "DLIO reads npy and npz alone around the page cache"));
     }
-    section.set(&["transformed_record_dims"], &mut reader.transformed_record_dims)?;
-    section.set(&["transformed_record_element_type"], &mut reader.transformed_record_element_type)?;
+    section.set_unused("transformed_record_dims", &mut reader.transformed_record_dims, notes)?;
+    let transformed = &mut reader.transformed_record_element_type;
+    section.set_unused("transformed_record_element_type", transformed, notes)?;
     let unused =
         ["file_access", "dont_use_mmap", "pin_memory", "multiprocessing_context", "data_loader_sampler"];
     section.ignore(&unused, notes);

@@ -94,7 +94,12 @@ fn access(section: &mut Section<'_>, kernel: &mut Kernel) -> Result<()> {
 
 fn check(kernel: &Kernel) -> Result<()> {
     let invalid = |what: &str| Err(Error::new(ErrorKind::Invalid, what));
-    if kernel.dims.iter().product::<u64>() == 0 || kernel.timesteps == 0 {
+    let particles = kernel.dims.iter().try_fold(1u64, |product, len| product.checked_mul(*len));
+    // Ranks, of which there are at most some thousands, and bytes are counted too.
+    let Some(particles) = particles.filter(|count| count.leading_zeros() > 20) else {
+        return invalid("there are more particles than can be counted (DIM_1 to DIM_3, NUM_PARTICLES)");
+    };
+    if particles == 0 || kernel.timesteps == 0 {
         return invalid("a kernel has at least one particle and one timestep");
     }
     if kernel.compress && kernel.chunk_dims.is_empty() {

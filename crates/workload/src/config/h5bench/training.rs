@@ -65,7 +65,7 @@ pub(super) fn workload(
     dataset(&mut section, &mut workload)?;
     hdf5(&mut section, &mut workload.hdf5)?;
     steps(&mut section, &mut workload)?;
-    section.set(&["output-csv-name"], &mut workload.output.csv_name)?;
+    section.set_file_name("output-csv-name", &mut workload.output.csv_name)?;
     section.set(&["output-ranks-data"], &mut workload.output.csv_per_rank)?;
     section.set(&["output-data-folder"], &mut workload.output.folder)?;
     section.ignore(&["drop-last"], notes);
@@ -74,6 +74,7 @@ pub(super) fn workload(
         workload.dataset.naming = naming;
     }
     dlio::check(&workload)?;
+    dlio::note_phases(&workload, notes);
     Ok(workload)
 }
 

@@ -89,6 +89,16 @@ fn a_dlio_workload_becomes_what_it_says() {
 }
 
 #[test]
+fn fractions_of_counts_are_errors_and_those_of_bytes_are_rounded() {
+    let error = fails("reader: {batch_size: 4.5}", ConfigSyntax::Yaml, &[]);
+    assert!(error.contains("reader.batch_size: '4.5' is no whole number"), "{error}");
+    let workload = yaml("reader: {batch_size: 4.0}\ndataset: {record_length_bytes: 114660.07}");
+    assert_eq!((workload.reader.batch_size, workload.dataset.record_length_bytes), (4, 114_660));
+    let error = fails("zzzzzz: {}", ConfigSyntax::Yaml, &[]);
+    assert!(error.contains(" model,") && !error.contains("model, model"), "{error}");
+}
+
+#[test]
 fn names_of_older_releases_mean_the_same() {
     let workload = yaml(
         "model: resnet50\nframework: tensorflow\nworkflow: {do_eval: True}\ndataset:\n  record_length: 114660.07\n  \
@@ -254,6 +264,13 @@ const H5BENCH: &str = r#"{
 fn an_h5bench_file_is_a_suite_with_its_own_defaults() {
     let suite = config::read(H5BENCH, ConfigSyntax::Json, &options(&[])).unwrap();
     assert_eq!(suite.mpi.unwrap().ranks, Some(24));
+    for (arguments, ranks) in
+        [("-np 3", Some(3)), ("--bind-to core -n4 -x A", Some(4)), ("-nooversubscribe", None)]
+    {
+        let text = format!(r#"{{"mpi": {{"command": "mpirun", "configuration": "{arguments}"}}}}"#);
+        let suite = config::read(&text, ConfigSyntax::Json, &options(&[])).unwrap();
+        assert_eq!(suite.mpi.unwrap().ranks, ranks, "{arguments}");
+    }
     assert!(suite.notes.iter().any(|note| note.contains("file-system.lustre")), "{:?}", suite.notes);
     assert!(suite.notes.iter().any(|note| note.contains("mpi.command")), "{:?}", suite.notes);
     let stripes = suite.stripes.unwrap();

@@ -249,6 +249,8 @@ fn dlios_files_have_its_keys_and_its_values() {
     let stats = report::per_epoch_stats(&run, &run.ranks[0]);
     assert_eq!(stats["1"]["block1"]["duration"], "2.00");
     assert_eq!(stats["1"]["save_ckpt1"]["throughput"], 0.5);
+    // Evaluation is no part of DLIO's epoch.
+    assert_eq!((&stats["1"]["duration"], &stats["1"]["eval"]["duration"]), (&"2.00".into(), &"0.50".into()));
     let output = report::output(&run, &run.ranks[0], DlioFormula::AllSteps);
     assert_eq!(output["1"]["load"]["block1"].as_array().unwrap().len(), 2);
     assert!(output["2"]["au"]["eval"].is_number() && output["hostname"] == "node1");
@@ -278,11 +280,46 @@ fn the_summary_adds_ranks_up_and_its_stages_fill_the_run() {
     let summary = summarise(&run);
     let train = summary.train.unwrap();
     assert_eq!((train.epochs[0].samples, train.epochs[0].steps), (28, 2));
-    assert!((train.epochs[0].samples_per_s - 28.0 / 2.1).abs() < 1e-9);
+    // Of the rank that took longest, not of the mean.
+    assert!((train.epochs[0].samples_per_s - 28.0 / 2.2).abs() < 1e-9);
     assert!((train.epochs[0].metadata_s - 0.2).abs() < 1e-9);
     let of_stages: f64 = summary.stages.iter().map(|stage| stage.seconds).sum();
     assert!((of_stages - run.wall_s).abs() < 1e-6);
     assert_eq!(summary.verdict.map(|verdict| verdict.passes), Some(false));
+}
+
+#[test]
+fn an_epoch_has_the_steps_of_the_rank_that_has_most_and_the_bytes_that_were_read() {
+    let mut run = two_ranks();
+    run.ranks[1].epochs[0].blocks[0].steps.pop();
+    let step = &mut run.ranks[0].epochs[0].blocks[0].steps[0];
+    (step.samples, step.bytes) = (3, 3 << 26);
+    let epoch = summarise(&run).train.unwrap().epochs[0];
+    assert_eq!((epoch.steps, epoch.samples, epoch.bytes), (2, 17, 17 << 26));
+    // Short batches count in h5bench's CSV as what they are: 17 samples of 64 MiB.
+    assert!(
+        report::csv(&run).contains("1088.000, MB") || report::csv(&run).contains("1.062, GB"),
+        "{}",
+        report::csv(&run)
+    );
+}
+
+#[test]
+fn runs_of_the_same_label_are_told_apart_by_what_they_differ_in() {
+    let one = summarise(&two_ranks());
+    let mut two = one.clone();
+    two.read_threads = one.read_threads + 4;
+    let (one_label, two_label) = (
+        format!("{} · {} read threads", one.label, one.read_threads),
+        format!("{} · {} read threads", one.label, two.read_threads),
+    );
+    let compared = report::compare(&[one.clone(), two.clone()]);
+    assert_eq!(compared.labels, [one_label, two_label.clone()]);
+    assert!(report::html(&[one.clone(), two]).contains(&two_label));
+    assert_eq!(
+        report::compare(&[one.clone(), one.clone()]).labels,
+        [one.label.clone(), format!("{} (2)", one.label)]
+    );
 }
 
 /// Whether every element that is opened is closed, in order: enough of a parser for pages that we make ourselves.

@@ -62,7 +62,7 @@ pub(super) fn suite(tree: &mut ConfigNode, options: &ConfigOptions) -> Result<Su
 /// Says what of the launch is the user's own to do.
 fn note_launch(suite: &mut Suite) {
     if suite.mpi.as_ref().is_some_and(|mpi| !mpi.command.is_empty() || mpi.arguments.is_some()) {
-        let what = "mpi.command and mpi.configuration have no effect here: ranks are processes of this node, or those of mpirun";
+        let what = "mpi.command and mpi.configuration have no effect here but for the count of ranks (-np): ranks are processes of this node, or those of mpirun";
         suite.notes.push(what.to_owned());
     }
     if suite.stripes.is_some() {
@@ -101,8 +101,26 @@ fn mpi(mut section: Section<'_>) -> Result<Option<MpiLaunch>> {
     section.set(&["command"], &mut launch.command)?;
     section.set(&["ranks"], &mut launch.ranks)?;
     section.set(&["configuration"], &mut launch.arguments)?;
+    if launch.ranks.is_none() {
+        launch.ranks = launch.arguments.as_deref().and_then(ranks_of);
+    }
     section.finish()?;
     Ok(Some(launch))
+}
+
+/// The ranks that arguments of a launcher ask for: `-np 4`, `-n4`, `--ntasks=4`.
+fn ranks_of(arguments: &str) -> Option<u32> {
+    let mut words = arguments.split_whitespace();
+    while let Some(word) = words.next() {
+        let options = ["--ntasks", "-np", "-n"];
+        let Some(option) = options.into_iter().find(|option| word.starts_with(option)) else { continue };
+        let value = word[option.len()..].trim_start_matches('=');
+        let value = if value.is_empty() { words.next()? } else { value };
+        if let Ok(ranks) = value.parse() {
+            return Some(ranks);
+        }
+    }
+    None
 }
 
 fn vol(mut section: Section<'_>) -> Result<Option<VolChoice>> {

@@ -49,6 +49,22 @@ impl<'a> Section<'a> {
         Ok(true)
     }
 
+    /// Puts a number of bytes into `field`, rounded: DLIO's own workloads have fractions of bytes (`114660.07`).
+    pub(super) fn set_bytes(&mut self, keys: &[&'static str], field: &mut u64) -> Result<bool> {
+        let Some((key, node)) = self.node(keys).filter(|(_, node)| node.value != NodeValue::Null) else {
+            return Ok(false);
+        };
+        let mean =
+            f64::from_node(node).ok().filter(|bytes| bytes.fract() != 0.0 && (0.0..9e18).contains(bytes));
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within 63 bits")]
+        let rounded = mean.map(|bytes| bytes.round() as u64);
+        *field = match rounded {
+            Some(bytes) => bytes,
+            None => u64::from_node(node).map_err(|error| at(node, &self.path_of(key), error))?,
+        };
+        Ok(true)
+    }
+
     /// Puts a time into `field`, with the standard deviation that older files have in a key of its own.
     pub(super) fn set_time(
         &mut self,
@@ -132,7 +148,10 @@ impl<'a> Section<'a> {
         let Some((stray, node)) = self.entries.iter().find(|(name, _)| !self.known.contains(&&**name)) else {
             return Ok(());
         };
-        Err(in_place(node.line, &self.path, unknown("key", stray, &self.known)))
+        let mut known = self.known;
+        known.sort_unstable();
+        known.dedup();
+        Err(in_place(node.line, &self.path, unknown("key", stray, &known)))
     }
 
     fn path_of(&self, key: &str) -> String {

@@ -48,16 +48,16 @@ impl FromNode for f64 {
     }
 }
 
-/// A whole number: digits, a size such as `64MiB`, or a number that is rounded (`114660.07`, `1e6`).
+/// A whole number: digits, a size such as `64MiB`, or a number without a fraction (`4.0`, `1e6`).
 fn whole(word: &str) -> Option<i128> {
     let plain = word.replace('_', "");
     if let Ok(number) = plain.parse() {
         return Some(number);
     }
     if let Ok(number) = plain.parse::<f64>() {
-        let fits = number.is_finite() && number.abs() < 9e18;
+        let fits = number.is_finite() && number.abs() < 9e18 && number.fract() == 0.0;
         #[expect(clippy::cast_possible_truncation, reason = "within 64 bits")]
-        return fits.then_some(number.round() as i128);
+        return fits.then_some(number as i128);
     }
     size::parse(word).ok().map(i128::from)
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! raw read rate = size per rank in the epoch / raw read time
 //! observed rate = size per rank in the epoch / (observed time - emulated compute time)
-//! throughput    = batch size * steps per rank / observed time
+//! throughput    = samples of a rank (batch size * steps) / observed time
 //! io            = throughput * record size
 //! ```
 //!
@@ -15,8 +15,7 @@ use crate::{
         dlio::{blocks_of, epoch_numbers},
         mean_stdev::MeanStdev,
     },
-    order,
-    timings::{RankTimings, RunTimings, StepTimings},
+    timings::{BlockTimings, RankTimings, RunTimings, StepTimings},
 };
 
 /// Times and rates of training and evaluation.
@@ -97,16 +96,15 @@ fn split(run: &RunTimings, split: Split, ranks: &[&RankTimings]) -> Option<H5ben
     let epochs = epoch_numbers(run, split);
     let first = *epochs.first()?;
     let record_bytes = layout::sample_bytes(&run.workload.dataset) as f64;
-    let batch_size = order::batch_size(&run.workload, split) as f64;
-    let steps_of = |rank: &RankTimings, number: u32| {
+    let samples_of = |rank: &RankTimings, number: u32| -> u64 {
         let epoch = rank.epochs.iter().find(|epoch| epoch.epoch == number);
-        epoch.map_or(0, |epoch| blocks_of(epoch, split).iter().map(|block| block.steps.len()).sum())
+        epoch.map_or(0, |epoch| samples(blocks_of(epoch, split)))
     };
-    let total_steps: usize = run.ranks.iter().map(|rank| steps_of(rank, first)).sum();
-    let total_bytes = total_steps as f64 * batch_size * record_bytes;
+    let total_samples: u64 = run.ranks.iter().map(|rank| samples_of(rank, first)).sum();
+    let total_bytes = total_samples as f64 * record_bytes;
     let rank_bytes = total_bytes / run.ranks.len().max(1) as f64;
     let mean_of_ranks = |number: u32| {
-        let each = ranks.iter().map(|rank| epoch_of(rank, split, number, (batch_size, record_bytes)));
+        let each = ranks.iter().map(|rank| epoch_of(rank, split, number, record_bytes));
         mean(&each.collect::<Vec<H5benchEpoch>>())
     };
     Some(H5benchSplit {
@@ -117,26 +115,26 @@ fn split(run: &RunTimings, split: Split, ranks: &[&RankTimings]) -> Option<H5ben
     })
 }
 
-fn epoch_of(
-    rank: &RankTimings,
-    split: Split,
-    number: u32,
-    (batch_size, record_bytes): (f64, f64),
-) -> H5benchEpoch {
+/// Samples that were read: those of the steps, of which TensorFlow's workers may have short ones.
+fn samples(blocks: &[BlockTimings]) -> u64 {
+    blocks.iter().flat_map(|block| &block.steps).map(|step| u64::from(step.samples)).sum()
+}
+
+fn epoch_of(rank: &RankTimings, split: Split, number: u32, record_bytes: f64) -> H5benchEpoch {
     let Some(epoch) = rank.epochs.iter().find(|epoch| epoch.epoch == number) else {
         return H5benchEpoch::default();
     };
     let blocks = blocks_of(epoch, split);
     let sum = |of: fn(&StepTimings) -> f64| blocks.iter().flat_map(|block| &block.steps).map(of).sum::<f64>();
     let observed_s: f64 = blocks.iter().map(|block| block.end_s - block.start_s).sum();
-    let steps: usize = blocks.iter().map(|block| block.steps.len()).sum();
+    let samples = samples(blocks) as f64;
     H5benchEpoch {
-        bytes: steps as f64 * batch_size * record_bytes,
+        bytes: samples * record_bytes,
         compute_s: sum(|step| step.compute_s),
         metadata_s: sum(|step| step.metadata_s),
         read_s: sum(|step| step.read_s),
         observed_s,
-        samples_per_s: if observed_s > 0.0 { batch_size * steps as f64 / observed_s } else { f64::NAN },
+        samples_per_s: if observed_s > 0.0 { samples / observed_s } else { f64::NAN },
     }
 }
 

@@ -62,7 +62,7 @@ pub struct RunSummary {
     pub stages: Vec<StageTime>,
     /// What each tier served in training, all epochs and ranks together.
     pub tiers: Vec<TierShare>,
-    /// MLPerf Storage's verdict on training.
+    /// MLPerf Storage's verdict on training, where there is computation.
     pub verdict: Option<AuVerdict>,
 }
 
@@ -109,17 +109,19 @@ pub struct SplitSummary {
     pub latency: LatencyPoints,
 }
 
-/// One epoch in numbers; times are means over ranks.
+/// One epoch in numbers: it takes as long as its longest rank; what the time of a rank went to are means over ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EpochSummary {
     /// From 1.
     pub epoch: u32,
-    /// Seconds, checkpoints left out.
+    /// Seconds of the rank that took longest, checkpoints left out.
     pub seconds: f64,
-    /// Steps of a rank.
+    /// Steps of the rank that has most.
     pub steps: u64,
     /// Samples of all ranks.
     pub samples: u64,
+    /// Bytes of these.
+    pub bytes: u64,
     /// Samples per second of all ranks.
     pub samples_per_s: f64,
     /// Bytes per second of all ranks.
@@ -200,7 +202,9 @@ pub struct AuVerdict {
 pub fn summarise(run: &RunTimings) -> RunSummary {
     let (workload, dataset) = (&run.workload, &run.workload.dataset);
     let train = split(run, Split::Train);
-    let verdict = train.as_ref().map(|train| {
+    // Without computation there is nothing to keep busy.
+    let computes = |train: &&SplitSummary| train.epochs.iter().any(|epoch| epoch.compute_s > 0.0);
+    let verdict = train.as_ref().filter(computes).map(|train| {
         let (au_percent, target_percent) = (train.au_percent.mean, 100.0 * workload.target_au);
         AuVerdict { au_percent, target_percent, passes: au_percent >= target_percent }
     });
@@ -305,7 +309,13 @@ fn epoch(run: &RunTimings, split: Split, number: u32) -> EpochSummary {
     let blocks: Vec<&BlockTimings> = epochs.iter().flat_map(|epoch| blocks_of(epoch, split)).collect();
     let steps = || blocks.iter().flat_map(|block| &block.steps);
     let mean = |of: fn(&StepTimings) -> f64| steps().map(of).sum::<f64>() / count;
-    let seconds = blocks.iter().map(|block| block.end_s - block.start_s).sum::<f64>() / count;
+    let seconds_of = |epoch: &&EpochTimings| -> f64 {
+        blocks_of(epoch, split).iter().map(|block| block.end_s - block.start_s).sum()
+    };
+    let steps_of = |epoch: &&EpochTimings| -> usize {
+        blocks_of(epoch, split).iter().map(|block| block.steps.len()).sum()
+    };
+    let seconds = epochs.iter().map(seconds_of).fold(0.0, f64::max);
     let samples: u64 = steps().map(|step| u64::from(step.samples)).sum();
     let bytes: u64 = steps().map(|step| step.bytes).sum();
     let au =
@@ -314,8 +324,9 @@ fn epoch(run: &RunTimings, split: Split, number: u32) -> EpochSummary {
     EpochSummary {
         epoch: number,
         seconds,
-        steps: steps().count() as u64 / epochs.len().max(1) as u64,
+        steps: epochs.iter().map(steps_of).max().unwrap_or(0) as u64,
         samples,
+        bytes,
         samples_per_s: ratio(samples as f64, seconds),
         bytes_per_s: ratio(bytes as f64, seconds),
         au_percent: au.sum::<f64>() / count,

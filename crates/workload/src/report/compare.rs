@@ -65,10 +65,45 @@ pub fn compare(runs: &[RunSummary]) -> Comparison {
             ratios: values.iter().enumerate().map(ratio).collect(),
         })
     };
-    Comparison {
-        labels: runs.iter().map(|run| run.label.clone()).collect(),
-        rows: METRICS.iter().filter_map(row).collect(),
-    }
+    Comparison { labels: labels(runs), rows: METRICS.iter().filter_map(row).collect() }
+}
+
+/// What may tell runs of the same label apart.
+const DIFFERENCES: [fn(&RunSummary) -> String; 6] = [
+    |run| format!("{} read threads", run.read_threads),
+    |run| format!("batches of {}", run.batch_size),
+    |run| format!("{} files", run.files),
+    |run| format!("{} samples per file", run.samples_per_file),
+    |run| format!("samples of {} bytes", run.record_bytes),
+    |run| if run.chunking { "chunked".to_owned() } else { "not chunked".to_owned() },
+];
+
+/// The runs' labels, with what they differ in where they are the same, and a number where that is nothing.
+fn labels(runs: &[RunSummary]) -> Vec<String> {
+    let alike = |run: &RunSummary| runs.iter().filter(|other| other.label == run.label).collect::<Vec<_>>();
+    let label = |run: &RunSummary| {
+        let of_label = alike(run);
+        let differs =
+            |text: &&fn(&RunSummary) -> String| of_label.iter().any(|other| text(other) != text(run));
+        let parts = DIFFERENCES.iter().filter(differs).map(|text| text(run));
+        [run.label.clone()].into_iter().chain(parts).collect::<Vec<_>>().join(" · ")
+    };
+    let labels: Vec<String> = runs.iter().map(label).collect();
+    let numbered = |(number, label): (usize, &String)| match labels[..number]
+        .iter()
+        .filter(|before| *before == label)
+        .count()
+    {
+        0 => label.clone(),
+        before => format!("{label} ({})", before + 1),
+    };
+    labels.iter().enumerate().map(numbered).collect()
+}
+
+/// The runs, each with a label of its own.
+pub(super) fn told_apart(runs: &[RunSummary]) -> Vec<RunSummary> {
+    let relabelled = |(run, label): (&RunSummary, String)| RunSummary { label, ..run.clone() };
+    runs.iter().zip(labels(runs)).map(relabelled).collect()
 }
 
 fn latency(run: &RunSummary, pick: fn(&crate::metrics::LatencyPoints) -> f64) -> Option<f64> {

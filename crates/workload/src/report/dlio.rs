@@ -44,7 +44,9 @@ pub fn summary(run: &RunTimings, formula: DlioFormula) -> Value {
 pub fn per_epoch_stats(run: &RunTimings, rank: &RankTimings) -> Value {
     let mut epochs = Map::new();
     for epoch in &rank.epochs {
-        let mut entry = span(run, epoch.start_s, epoch.end_s);
+        // An epoch of DLIO ends before its evaluation.
+        let end_s = epoch.evaluation.as_ref().map_or(epoch.end_s, |evaluation| evaluation.start_s);
+        let mut entry = span(run, epoch.start_s, end_s);
         for (number, block) in (1..).zip(&epoch.blocks) {
             entry.insert(format!("block{number}"), Value::Object(span(run, block.start_s, block.end_s)));
         }

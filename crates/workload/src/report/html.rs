@@ -25,6 +25,7 @@ pub(super) use tables::table;
 
 /// The page of `runs`: one, or several side by side.
 pub fn html(runs: &[RunSummary]) -> String {
+    let runs = &compare::told_apart(runs)[..];
     let title = match runs {
         [one] => format!("{} on {}", one.model, one.engine),
         _ => format!("{} runs compared", runs.len()),

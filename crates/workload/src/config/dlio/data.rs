@@ -21,11 +21,11 @@ pub(super) fn dataset(
     section.set(&["num_files_train"], &mut dataset.num_files_train)?;
     section.set(&["num_files_eval"], &mut dataset.num_files_eval)?;
     section.set(&["num_samples_per_file"], &mut dataset.num_samples_per_file)?;
-    section.set(&["record_length_bytes", "record_length"], &mut dataset.record_length_bytes)?;
+    section.set_bytes(&["record_length_bytes", "record_length"], &mut dataset.record_length_bytes)?;
     section
         .set(&["record_length_bytes_stdev", "record_length_stdev"], &mut dataset.record_length_bytes_stdev)?;
     let resize = &["record_length_bytes_resize", "record_length_resize"];
-    section.set(resize, &mut dataset.record_length_bytes_resize)?;
+    section.set_bytes(resize, &mut dataset.record_length_bytes_resize)?;
     section.set(&["record_dims"], &mut dataset.record_dims)?;
     section.set(&["record_element_type"], &mut dataset.record_element_type)?;
     section.set(&["num_subfolders_train"], &mut dataset.num_subfolders_train)?;

@@ -114,7 +114,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) stage: Option<PathBuf>,
 
-    /// Trace in DFTracer's form, for Perfetto: FILE.pfw.gz, with a file for each further rank.
+    /// Trace in DFTracer's form, for Perfetto: FILE.pfw.gz, with a file for each further rank; of several engines each has its name
+    /// in that of the file.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 

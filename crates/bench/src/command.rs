@@ -10,7 +10,9 @@ use forebay::{
     DataPath, Error, Launcher, Result, job_comm,
     store::{Comm, Wait},
 };
-use forebay_workload::{FileFormat, Kernel, RunTimings, Suite, Task, Workload, layout};
+use forebay_workload::{
+    FileFormat, Kernel, RankPosition, RunTimings, Split, Suite, Task, Workload, layout, order,
+};
 
 use crate::{
     args::{BenchArgs, BenchCommand},
@@ -26,7 +28,7 @@ use crate::{
     results,
     run::{RunPlace, run},
     runtime_hdf5::RuntimeHdf5,
-    several, subfiling, vol_environment, worker,
+    several, subfiling, trace, vol_environment, worker,
     worker_process::WorkerEnvironment,
 };
 
@@ -47,12 +49,15 @@ pub struct BenchOutcome {
     pub text: Option<String>,
     /// The exit code that the ranks ended with, where they were other processes.
     pub ranks_code: Option<u8>,
+    /// What went wrong after some of it was done: the error to end with, once that is told.
+    pub failed: Option<Error>,
 }
 
 impl BenchOutcome {
     /// True when every run ended by itself.
     pub fn is_complete(&self) -> bool {
-        self.runs.iter().all(|run| run.complete) && self.kernels.iter().all(|kernel| kernel.is_complete)
+        let is_whole = self.failed.is_none() && self.runs.iter().all(|run| run.complete);
+        is_whole && self.kernels.iter().all(|kernel| kernel.is_complete)
     }
 }
 
@@ -104,15 +109,29 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
         kernels: Vec::new(),
         notes: suite.notes.clone(),
         folder: PathBuf::new(),
+        begun: Vec::new(),
+        kernel_files: Vec::new(),
+        not_written: None,
     };
-    results.run_all().inspect_err(|error| {
+    let done = results.run_all();
+    if let Err(error) = &done
+        && comm.size() > 1
+        && Launcher::of_process() == Launcher::Mpi
+    {
         // Other ranks may be in a call that waits for this one.
-        if comm.size() > 1 && Launcher::of_process() == Launcher::Mpi {
-            forebay_mpi::leave_unfinalized(&error.to_string());
+        forebay_mpi::leave_unfinalized(&error.to_string());
+    }
+    let BenchResults { runs, reads_with, kernels, notes, folder, not_written, .. } = results;
+    if runs.is_empty() && kernels.is_empty() {
+        if comm.rank() == 0 && args.output.is_none() {
+            // A folder of a time without results tells nobody anything; one that is not empty stays.
+            let _ = fs::remove_dir(&folder);
         }
-    })?;
-    let BenchResults { runs, reads_with, kernels, notes, folder, .. } = results;
-    Ok(BenchOutcome { runs, reads_with, kernels, notes, folder, ..BenchOutcome::default() })
+        done?;
+        return not_written.map_or_else(|| Ok(BenchOutcome::default()), Err);
+    }
+    let failed = done.err().or(not_written);
+    Ok(BenchOutcome { runs, reads_with, kernels, notes, folder, failed, ..BenchOutcome::default() })
 }
 
 /// The runs of a suite, as they are done.
@@ -127,6 +146,12 @@ struct BenchResults<'a> {
     notes: Vec<String>,
     /// Where the results go: of several tasks, the folder of the last.
     folder: PathBuf,
+    /// The engines of runs that were begun.
+    begun: Vec<EngineName>,
+    /// Names of the files of kernels.
+    kernel_files: Vec<String>,
+    /// What could not be written besides the results, the first of it.
+    not_written: Option<Error>,
 }
 
 impl BenchResults<'_> {
@@ -139,7 +164,8 @@ impl BenchResults<'_> {
             Task::Kernel(kernel) => self.run_kernel(kernel),
         });
         let written = results::write(&self.runs, &self.folder);
-        done.and(written)
+        self.not_written = written.err().or(self.not_written.take());
+        done
     }
 
     /// Says what of the workload is left out or has no effect here.
@@ -152,6 +178,9 @@ impl BenchResults<'_> {
             let text = "collective operations have no effect without mpirun and with read threads";
             self.notes.push(text.to_owned());
         }
+        let splits = [(workload.phases.train, Split::Train), (workload.phases.evaluate, Split::Eval)];
+        let asked = splits.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, split)| split);
+        self.notes.extend(asked.filter_map(|split| no_steps(workload, split, self.comm.size())));
     }
 
     /// Runs `workload` by each engine.
@@ -159,7 +188,9 @@ impl BenchResults<'_> {
         let mut workload = workload.clone();
         if let Some(directory) = &self.suite.directory {
             workload.storage.root = directory.join(&workload.storage.root).display().to_string();
+            workload.output.folder = workload.output.folder.map(|folder| directory.join(folder));
         }
+        workload.checkpoint.staged |= self.args.stage.is_some();
         self.note(&mut workload);
         self.folder = agree_on(&mut workload, self.args, &**self.comm)?;
         let engines = match self.args.engines.is_empty() {
@@ -174,6 +205,7 @@ impl BenchResults<'_> {
                 break;
             }
             let options = self.options(engine);
+            let trace = self.trace_of(engine);
             let place = RunPlace {
                 origins: self.host.origins,
                 tiers: self.host.tiers.filter(|_| engine == EngineName::Forebay),
@@ -181,18 +213,33 @@ impl BenchResults<'_> {
                 comm: &**self.comm,
                 is_interrupted: self.host.is_interrupted,
                 folder: &self.folder,
-                trace: self.args.trace.as_deref().filter(|_| number == 0),
+                trace: trace.as_deref(),
                 removes_files: removes_files && number == last,
             };
-            if let Some((timings, with)) = run(&workload, &options, &place)? {
+            let outcome = run(&workload, &options, &place)?;
+            if let Some((timings, with)) = outcome.recorded {
                 self.notes.extend(other_sizes(&timings));
                 self.runs.push(timings);
                 self.reads_with.push(with);
             }
+            self.not_written = self.not_written.take().or(outcome.not_written);
+            outcome.failed.map_or(Ok(()), Err)?;
             // Files are generated once, whichever engines read them.
             workload.phases.generate = false;
         }
         Ok(())
+    }
+
+    /// Where the trace of the next run goes: of several runs each has the engine in its name.
+    fn trace_of(&mut self, engine: EngineName) -> Option<PathBuf> {
+        let before = self.begun.iter().filter(|begun| **begun == engine).count();
+        self.begun.push(engine);
+        let path = self.args.trace.as_deref()?;
+        let trainings = self.suite.tasks.iter().filter(|task| matches!(task, Task::Training(_))).count();
+        if trainings * self.args.engines.len().max(1) == 1 {
+            return Some(path.to_owned());
+        }
+        Some(trace::with_part(path, &results::engine_name(engine.as_str(), before)))
     }
 
     /// Runs a kernel and writes its CSV on rank 0.
@@ -206,8 +253,9 @@ impl BenchResults<'_> {
         };
         let outcome = run_kernel(kernel, &place)?;
         if self.comm.rank() == 0 {
-            results::write_kernel(&outcome, &self.folder, self.kernels.len())?;
+            let written = results::write_kernel(&outcome, &self.folder, &mut self.kernel_files);
             self.kernels.push(outcome);
+            self.not_written = self.not_written.take().or(written.err());
         }
         Ok(())
     }
@@ -235,6 +283,23 @@ impl BenchResults<'_> {
             environment,
         }
     }
+}
+
+/// What is to be known of an epoch without a step, which reads nothing.
+fn no_steps(workload: &Workload, split: Split, ranks: usize) -> Option<String> {
+    let at = RankPosition { rank: 0, ranks: u32::try_from(ranks).unwrap_or(u32::MAX) };
+    if order::steps(workload, split, at).ok()? > 0 || split.file_count(&workload.dataset) == 0 {
+        return None;
+    }
+    let (what, batch) = match split {
+        Split::Train => ("training", order::batch_size(workload, split)),
+        Split::Eval => ("evaluation", order::batch_size(workload, split)),
+    };
+    let files = order::files_used(workload, split, at.ranks);
+    let samples = files.saturating_mul(workload.dataset.num_samples_per_file);
+    Some(format!(
+        "{what} has no steps and reads nothing: {samples} samples of {files} files are not a batch of {batch} for each rank"
+    ))
 }
 
 /// What is to be known of samples that are not of the size that the workload says.

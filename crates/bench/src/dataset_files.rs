@@ -28,6 +28,32 @@ pub(crate) fn paths(workload: &Workload, split: Split) -> Vec<PathBuf> {
     layout::files(&workload.dataset, split).into_iter().map(|file| folder.join(file)).collect()
 }
 
+/// The files of `split` that are read: those of its names, or where there is none of these, the first that are found, as in DLIO.
+///
+/// The count of files is in the names, so that a part of a larger set is not known by them.
+pub(crate) fn read_paths(workload: &Workload, split: Split) -> Vec<PathBuf> {
+    let named = paths(workload, split);
+    let (Some(first), Some(last)) = (named.first(), named.last()) else { return named };
+    if first.exists() || last.exists() || first.parent() != last.parent() {
+        return named;
+    }
+    let found = found_beside(first);
+    if found.len() < named.len() { named } else { found.into_iter().take(named.len()).collect() }
+}
+
+/// Files of the folder and the extension of `file`, sorted by name.
+fn found_beside(file: &Path) -> Vec<PathBuf> {
+    let entries = file.parent().map(std::fs::read_dir).and_then(std::io::Result::ok);
+    let is_alike = |path: &PathBuf| {
+        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        !is_hidden && path.extension() == file.extension()
+    };
+    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = paths.filter(is_alike).collect();
+    found.sort_unstable();
+    found
+}
+
 /// All files of the data set, with what they hold.
 pub(crate) fn generated(workload: &Workload) -> Vec<GeneratedFile> {
     let paths = [Split::Train, Split::Eval].into_iter().flat_map(|split| paths(workload, split));
@@ -140,7 +166,7 @@ pub(crate) fn hdf5_plan(workload: &Workload, split: Split) -> Result<Hdf5Plan> {
     let batches = order::read_ahead(workload) + u64::from(workers) + 3;
     let memory = room(batches, order::batch_size(workload, split), sample_len);
     let setup = ReaderSetup {
-        files: paths(workload, split),
+        files: read_paths(workload, split),
         records: layout::record_names(workload),
         memory_type: memory_type(workload.dataset.record_element_type),
         sample_len,
@@ -161,7 +187,7 @@ pub(crate) fn forebay_plan(workload: &Workload, split: Split) -> ForebayPlan {
     let (batch_size, sample_len) = (order::batch_size(workload, split).max(1), sample_len(workload));
     let batches = order::read_ahead(workload) + u64::from(workload.reader.read_threads) + 3;
     ForebayPlan {
-        files: paths(workload, split),
+        files: read_paths(workload, split),
         format: dataset.format,
         records: layout::record_names(workload),
         samples_per_file: dataset.num_samples_per_file,
@@ -181,7 +207,7 @@ pub(crate) fn check_there(paths: &[PathBuf]) -> Result<()> {
     let Some(first) = missing.first() else { return Ok(()) };
     let what = format!("{} of {} files are missing, the first of them this", missing.len(), paths.len());
     let error = Error::new(forebay::ErrorKind::NotFound, what).at(first.display());
-    Err(error.hint("generate them (workflow.generate_data or generate-data), or ask for fewer"))
+    Err(error.hint("generate them (++workload.workflow.generate_data=True, or generate-data of h5bench), or ask for as many as there are"))
 }
 
 #[cfg(test)]
@@ -189,6 +215,28 @@ mod tests {
     use forebay::batch::Arena;
 
     use super::*;
+
+    #[test]
+    fn of_a_larger_set_the_first_files_are_read_and_a_smaller_one_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut workload = Workload::default();
+        workload.storage.root = folder.path().display().to_string();
+        workload.dataset.data_folder = String::new();
+        workload.dataset.format = FileFormat::Hdf5;
+        workload.dataset.num_files_train = 6;
+        std::fs::create_dir(folder.path().join("train")).unwrap();
+        let all = paths(&workload, Split::Train);
+        all.iter().for_each(|path| std::fs::write(path, "").unwrap());
+        std::fs::write(folder.path().join("train/.img_9_of_6.hdf5"), "").unwrap();
+        std::fs::write(folder.path().join("train/a.txt"), "").unwrap();
+        assert_eq!(read_paths(&workload, Split::Train), all);
+        workload.dataset.num_files_train = 4;
+        assert_eq!(read_paths(&workload, Split::Train), all[..4]);
+        workload.dataset.num_files_train = 7;
+        let asked = read_paths(&workload, Split::Train);
+        let error = check_there(&asked).unwrap_err().to_string();
+        assert!(asked == paths(&workload, Split::Train) && error.contains("7 of 7 files"), "{error}");
+    }
 
     #[test]
     fn a_short_batch_is_read_into_the_memory_of_the_one_before() {

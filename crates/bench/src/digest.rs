@@ -36,6 +36,6 @@ impl SampleDigest {
 
 impl std::fmt::Display for SampleDigest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:x}", self.0)
+        write!(f, "{:016x}", self.0)
     }
 }

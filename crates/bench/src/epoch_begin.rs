@@ -23,7 +23,7 @@ impl RankRun<'_> {
         let splits = [Split::Train, Split::Eval];
         let is_read = |split: &Split| *split == Split::Train || self.workload.phases.evaluate;
         let read = splits.into_iter().filter(is_read).filter(|_| self.has_input());
-        read.map(|split| dataset_files::paths(self.workload, split))
+        read.map(|split| dataset_files::read_paths(self.workload, split))
             .try_for_each(|paths| dataset_files::check_there(&paths))
     }
 
@@ -60,8 +60,9 @@ impl RankRun<'_> {
 
     /// What the options say of the page cache, on every rank for its share of the files.
     pub(crate) fn prepare_cache(&self) -> Result<()> {
-        let paths =
-            || [Split::Train, Split::Eval].map(|split| dataset_files::paths(self.workload, split)).concat();
+        let paths = || {
+            [Split::Train, Split::Eval].map(|split| dataset_files::read_paths(self.workload, split)).concat()
+        };
         let at = self.at();
         match self.options.cache {
             PageCacheState::Warm => return Ok(()),

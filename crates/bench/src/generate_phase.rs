@@ -1,7 +1,6 @@
 //! The phase that generates files: each rank those of its number, by several threads or processes, only what is missing.
 
 use std::{
-    fs::File,
     path::Path,
     sync::{
         Mutex, PoisonError,
@@ -20,6 +19,7 @@ use serde_json::json;
 use crate::{
     dataset_files,
     generate::{FileWriter, GenerateSetup, GeneratedFile, GeneratedState, SampleShare},
+    generation_lock::GenerationLock,
     generation_record,
     interruption::interrupted,
     rank_run::RankRun,
@@ -37,7 +37,8 @@ impl RankRun<'_> {
             return Ok(());
         }
         let folder = dataset_files::data_folder(self.workload);
-        let lock = (self.comm.rank() == 0).then(|| self.begin_folder(&folder)).transpose();
+        let lock =
+            (self.comm.rank() == 0).then(|| self.begin_folder(&folder)).transpose().map(Option::flatten);
         let _lock = agree(self.comm, lock, &Wait::while_ranks_live())?;
         let start_s = self.clock.now_s();
         let setup = dataset_files::generate_setup(self.workload)?;
@@ -102,9 +103,16 @@ impl RankRun<'_> {
         Ok(())
     }
 
-    /// Makes the folders of the data set, and keeps other runs from generating there.
-    fn begin_folder(&self, folder: &Path) -> Result<File> {
-        let held = lock(folder)?;
+    /// Makes the folders of the data set, and keeps other runs from generating there; nothing where all files are there already, in
+    /// a folder that cannot be written.
+    fn begin_folder(&self, folder: &Path) -> Result<Option<GenerationLock>> {
+        let held = match GenerationLock::take(folder) {
+            Err(error) if error.kind() == ErrorKind::Denied && self.has_all_files()? => {
+                generation_record::check(folder, self.workload)?;
+                return Ok(None);
+            }
+            held => held?,
+        };
         let dataset = &self.workload.dataset;
         // DLIO lists both, whatever a workload reads.
         for split in [&dataset.train_folder, &dataset.eval_folder] {
@@ -112,7 +120,21 @@ impl RankRun<'_> {
             std::fs::create_dir_all(&path).map_err(|error| Error::from_io(error).at(path.display()))?;
         }
         generation_record::claim(folder, self.workload)?;
-        Ok(held)
+        Ok(Some(held))
+    }
+
+    /// True when nothing is left to generate.
+    fn has_all_files(&self) -> Result<bool> {
+        if self.workload.hdf5.subfiling {
+            return Ok(false);
+        }
+        let setup = dataset_files::generate_setup(self.workload)?;
+        for file in dataset_files::generated(self.workload) {
+            if setup.state(&file)? == GeneratedState::Missing {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn write_files(&self, setup: &GenerateSetup, files: &[GeneratedFile]) -> GenerateTally {
@@ -229,21 +251,4 @@ impl FileGenerator {
 fn writer_count(ranks: usize, files: usize) -> usize {
     let processors = thread::available_parallelism().map_or(1, |count| count.get());
     (processors / ranks.max(1)).clamp(1, 8).min(files.max(1))
-}
-
-/// Keeps other runs from generating files in `folder` at the same time.
-fn lock(folder: &Path) -> Result<File> {
-    let place = |error| Error::from_io(error).at(folder.display());
-    std::fs::create_dir_all(folder).map_err(place)?;
-    let path = folder.join(".generating");
-    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(place)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => {
-            let error = Error::new(ErrorKind::Unavailable, "another run generates files here");
-            Err(error.at(folder.display()).hint("wait for it, or use another data folder"))
-        }
-        // A file system without locks: nothing is known of others.
-        Err(std::fs::TryLockError::Error(_)) => Ok(file),
-    }
 }

@@ -27,14 +27,7 @@ struct GenerationRecord {
 /// Keeps in `folder` what the files of `workload` are generated as; an error where files of their names are there as others.
 pub(crate) fn claim(folder: &Path, workload: &Workload) -> Result<()> {
     let mut record = GenerationRecord::read(folder)?;
-    for split in [Split::Train, Split::Eval] {
-        let Some(difference) = record.difference(workload, split) else { continue };
-        // What was removed is mistaken for nothing.
-        if let Some(there) = dataset_files::paths(workload, split).iter().find(|path| path.exists()) {
-            let error = Error::new(ErrorKind::Invalid, difference).at(there.display());
-            return Err(error.hint("it belongs to another data set: remove it, or use another data folder"));
-        }
-    }
+    [Split::Train, Split::Eval].into_iter().try_for_each(|split| record.check(workload, split))?;
     let facts = facts(workload);
     let is_known = set_names(workload).iter().all(|name| record.sets.get(name) == Some(&facts));
     if is_known {
@@ -42,6 +35,12 @@ pub(crate) fn claim(folder: &Path, workload: &Workload) -> Result<()> {
     }
     record.sets.extend(set_names(workload).into_iter().map(|name| (name, facts.clone())));
     record.write(folder)
+}
+
+/// An error where the files of `workload` were generated as others.
+pub(crate) fn check(folder: &Path, workload: &Workload) -> Result<()> {
+    let record = GenerationRecord::read(folder)?;
+    [Split::Train, Split::Eval].into_iter().try_for_each(|split| record.check(workload, split))
 }
 
 /// Forgets the files of `workload`, which are removed.
@@ -60,6 +59,16 @@ impl GenerationRecord {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(Error::from_io(error).at(folder.join(NAME).display())),
         }
+    }
+
+    /// An error where files of `split` are there as others.
+    fn check(&self, workload: &Workload, split: Split) -> Result<()> {
+        let Some(difference) = self.difference(workload, split) else { return Ok(()) };
+        // What was removed is mistaken for nothing.
+        let there = dataset_files::paths(workload, split).into_iter().find(|path| path.exists());
+        let Some(there) = there else { return Ok(()) };
+        let error = Error::new(ErrorKind::Invalid, difference).at(there.display());
+        Err(error.hint("it belongs to another data set: remove it, or use another data folder"))
     }
 
     /// How the files of `split` would differ from those that were generated under the same names, if they would.

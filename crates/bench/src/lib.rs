@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `hdf5_ffi`, `runtime_hdf5` | functions of a libhdf5 found at run time; its identifiers and errors |
 //! | `generate/` | files of every format, written under a temporary name and moved into place |
-//! | `generation_record` | what the files of a data folder were generated as |
+//! | `generation_record`, `generation_lock` | what the files of a data folder were generated as; one run at a time generates there |
 //! | `sample_reader` | one sample of an HDF5 file: open, select, read, close; by a rank alone or by all together |
 //! | `parallel_access` | drivers by which ranks of an MPI job open files: MPI-IO, subfiling |
 //! | `subfiling` | files of the subfiling driver: what lies beside them, which of them are whole |
@@ -44,6 +44,7 @@ mod epoch_begin;
 mod frames;
 mod generate;
 mod generate_phase;
+mod generation_lock;
 mod generation_record;
 mod hdf5_ffi;
 mod host;

@@ -1,7 +1,9 @@
 //! A whole run: the ranks agree on a clock, do their phases, and rank 0 gathers what all recorded.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::{self, IsTerminal, Write},
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicBool},
     thread,
@@ -43,12 +45,19 @@ pub(crate) struct RunPlace<'a> {
     pub(crate) removes_files: bool,
 }
 
-/// Runs `workload` on this rank; on rank 0, what all ranks recorded, and what samples were read with.
-pub(crate) fn run(
-    workload: &Workload,
-    options: &RunOptions,
-    place: &RunPlace<'_>,
-) -> Result<Option<(RunTimings, String)>> {
+/// What a run came to.
+#[derive(Debug, Default)]
+pub(crate) struct RunOutcome {
+    /// On rank 0, what all ranks recorded, and what samples were read with: of a run that failed, what was done before.
+    pub(crate) recorded: Option<(RunTimings, String)>,
+    /// Why the run ended early, unless that was an interrupt.
+    pub(crate) failed: Option<Error>,
+    /// What could not be written besides the results.
+    pub(crate) not_written: Option<Error>,
+}
+
+/// Runs `workload` on this rank.
+pub(crate) fn run(workload: &Workload, options: &RunOptions, place: &RunPlace<'_>) -> Result<RunOutcome> {
     let (began, cpu_before_s) = (Instant::now(), host::cpu_s());
     let wait = Wait::while_ranks_live();
     let started = place.comm.broadcast(0, unix_now_s().to_le_bytes().to_vec(), &wait)?;
@@ -79,18 +88,20 @@ pub(crate) fn run(
     };
     let done = phases(&mut rank, place.removes_files);
     let is_complete = done.is_ok() && !rank.is_over();
-    if let Some(trace) = rank.trace.take() {
-        trace.finish()?;
-    }
-    match done {
-        Err(error) if !is_interruption(&error) && !rank.is_over() => return Err(error),
-        _ => {}
-    }
+    // Of the trace what fails is told when the results are written.
+    let traced = rank.trace.take().map_or(Ok(()), |trace| trace.finish().map(drop));
+    let not_written = traced.and_then(|()| check_log(options, number)).err();
+    let failed = done.err().filter(|error| !is_interruption(error) && !rank.is_over());
     rank.timings.cpu_s = host::cpu_s() - cpu_before_s;
     if let Some(digest) = rank.digest.filter(|_| is_complete) {
         rank.reads_with.push_str(&format!(", digest {}", digest.of_all(place.comm)?));
     }
-    let gathered = gather(rank.timings.clone(), is_complete, place)?;
+    let gathered = match &failed {
+        Some(_) if !has_results(&rank.timings) => None,
+        // What failed is told, whatever becomes of its results.
+        Some(_) => gather(rank.timings.clone(), false, place).unwrap_or_default(),
+        None => gather(rank.timings.clone(), is_complete, place)?,
+    };
     let timings = gathered.map(|ranks| RunTimings {
         workload: workload.clone(),
         engine: options.engine.as_str().to_owned(),
@@ -99,7 +110,37 @@ pub(crate) fn run(
         complete: is_complete,
         ranks,
     });
-    Ok(timings.map(|timings| (timings, rank.reads_with)))
+    Ok(RunOutcome { recorded: timings.map(|timings| (timings, rank.reads_with)), failed, not_written })
+}
+
+/// True when a rank has measured something.
+fn has_results(timings: &RankTimings) -> bool {
+    let mut blocks = timings.epochs.iter().flat_map(|epoch| &epoch.blocks);
+    blocks.any(|block| !block.steps.is_empty()) || !timings.checkpoints.is_empty()
+}
+
+/// An error where there is no room for the records of HDF5's Log VFD: neither libhdf5 nor a sink of records says so.
+fn check_log(options: &RunOptions, rank: u32) -> Result<()> {
+    let Some(path) = options.environment.of_rank(rank, 1).of_worker(0).log_vfd else { return Ok(()) };
+    let place = |error| Error::from_io(error).at(path.display());
+    let full = || place(io::ErrorKind::StorageFull.into()).hint("records are missing in it");
+    // Where nothing was read there are no records; a pipe has a reader of its own.
+    let Ok(kind) = fs::metadata(&path).map(|metadata| metadata.file_type()) else { return Ok(()) };
+    if !kind.is_file() && !kind.is_char_device() {
+        return Ok(());
+    }
+    let mut file = File::options().append(true).open(&path).map_err(place)?;
+    if file.is_terminal() {
+        return Ok(());
+    }
+    let len = file.metadata().map_err(place)?.len();
+    // About what the driver writes at once: what has room for it now had room before.
+    let written = file.write_all(&[b'\n'; 4096]);
+    let restored = if kind.is_file() { file.set_len(len) } else { Ok(()) };
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => Err(full()),
+        written => written.and(restored).map_err(place),
+    }
 }
 
 fn phases(rank: &mut RankRun<'_>, removes_files: bool) -> Result<()> {

@@ -73,14 +73,14 @@ impl RuntimeHdf5 {
             Some(said) if said.contains("errno = 2,") => ErrorKind::NotFound,
             // A filter or driver that this build lacks is nobody's fault and nothing is broken.
             Some(said) if said.contains("filter") || said.contains("plugin") => ErrorKind::Unsupported,
+            Some(said) if said.contains("truncated file") || said.contains("signature") => ErrorKind::Corrupt,
             _ => ErrorKind::Io,
         };
         let what =
             if kind == ErrorKind::Full { format!("{what}: no space is left") } else { what.to_owned() };
-        let error = Error::new(kind, what);
         match said {
-            Some(said) => error.because(Error::new(kind, said)),
-            None => error,
+            Some(said) => Error::new(kind, format!("{what}: {said}")),
+            None => Error::new(kind, what),
         }
     }
 

@@ -1,6 +1,9 @@
 //! What a run came to, in a few lines.
 
-use forebay_workload::{BlockTimings, KernelMode, RunTimings};
+use forebay_workload::{
+    KernelMode, RunTimings,
+    metrics::{EpochSummary, RunSummary, SplitSummary, summarise},
+};
 use serde_json::{Value, json};
 
 use crate::{command::BenchOutcome, kernel_run::KernelOutcome};
@@ -10,7 +13,11 @@ impl BenchOutcome {
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for (run, with) in self.runs.iter().zip(&self.reads_with) {
-            let state = if run.complete { "" } else { ", interrupted: what follows is a part" };
+            let state = match (run.complete, &self.failed) {
+                (true, _) => "",
+                (false, Some(_)) => ", failed: what follows is a part",
+                (false, None) => ", interrupted: what follows is a part",
+            };
             let ranks = counted_ranks(run.ranks.len());
             text.push_str(&format!("engine {} ({ranks}{state}) {with}\n", run.engine));
             for line in epoch_lines(run) {
@@ -65,65 +72,22 @@ fn kernel_json(kernel: &KernelOutcome) -> Value {
             "bytes": kernel.timings.bytes * u64::from(kernel.ranks), "timings": kernel.timings })
 }
 
-/// Sums over ranks and blocks.
-#[derive(Default)]
-struct Totals {
-    samples: u64,
-    bytes: u64,
-    read_s: f64,
-    metadata_s: f64,
-    /// The time in which some rank was in one of the blocks: checkpoints between them do not count.
-    wall_s: f64,
+fn totals_json(totals: &EpochSummary) -> Value {
+    json!({ "samples": totals.samples, "bytes": totals.bytes, "seconds": totals.seconds,
+            "samples_per_second": totals.samples_per_s, "steps": totals.steps,
+            "read_seconds": totals.read_s, "metadata_seconds": totals.metadata_s })
 }
 
-impl Totals {
-    fn of<'a>(blocks: impl IntoIterator<Item = &'a BlockTimings>) -> Self {
-        let (mut totals, mut spans) = (Self::default(), Vec::new());
-        for block in blocks {
-            spans.push((block.start_s, block.end_s));
-            for step in &block.steps {
-                totals.samples += u64::from(step.samples);
-                totals.bytes += step.bytes;
-                totals.read_s += step.read_s;
-                totals.metadata_s += step.metadata_s;
-            }
-        }
-        totals.wall_s = covered(spans);
-        totals
-    }
-
-    fn rate(&self) -> f64 {
-        if self.wall_s > 0.0 { self.samples as f64 / self.wall_s } else { 0.0 }
-    }
-
-    fn to_json(&self) -> Value {
-        json!({ "samples": self.samples, "bytes": self.bytes, "seconds": self.wall_s, "samples_per_second": self.rate(),
-                "read_seconds": self.read_s, "metadata_seconds": self.metadata_s })
-    }
-
-    fn to_text(&self) -> String {
-        let mebibytes = self.bytes as f64 / f64::from(1 << 20);
-        let bandwidth = if self.wall_s > 0.0 { mebibytes / self.wall_s } else { 0.0 };
-        format!(
-            "{} samples in {:.3} s: {:.1} samples/s, {bandwidth:.1} MiB/s, reading {:.3} s, metadata {:.3} s",
-            self.samples,
-            self.wall_s,
-            self.rate(),
-            self.read_s,
-            self.metadata_s
-        )
-    }
-}
-
-/// How long at least one of `spans` lasted.
-fn covered(mut spans: Vec<(f64, f64)>) -> f64 {
-    spans.sort_by(|one, two| one.0.total_cmp(&two.0));
-    let (mut sum, mut until) = (0.0, f64::NEG_INFINITY);
-    for (start, end) in spans {
-        sum += (end - start.max(until)).max(0.0);
-        until = until.max(end);
-    }
-    sum
+fn totals_text(totals: &EpochSummary) -> String {
+    format!(
+        "{} samples in {:.3} s: {:.1} samples/s, {:.1} MiB/s, reading {:.3} s, metadata {:.3} s",
+        totals.samples,
+        totals.seconds,
+        totals.samples_per_s,
+        totals.bytes_per_s / f64::from(1 << 20),
+        totals.read_s,
+        totals.metadata_s
+    )
 }
 
 /// Numbers of the epochs that were begun.
@@ -131,12 +95,12 @@ fn epochs(run: &RunTimings) -> u32 {
     run.ranks.iter().flat_map(|rank| &rank.epochs).map(|epoch| epoch.epoch).max().unwrap_or(0)
 }
 
-fn epoch_totals(run: &RunTimings, number: u32) -> (Totals, Option<Totals>) {
-    let of_epoch =
-        || run.ranks.iter().flat_map(|rank| &rank.epochs).filter(move |epoch| epoch.epoch == number);
-    let train = Totals::of(of_epoch().flat_map(|epoch| &epoch.blocks));
-    let evaluation: Vec<&BlockTimings> = of_epoch().filter_map(|epoch| epoch.evaluation.as_ref()).collect();
-    (train, (!evaluation.is_empty()).then(|| Totals::of(evaluation)))
+/// Training and evaluation of epoch `number`, in the numbers of the report.
+fn epoch_totals(summary: &RunSummary, number: u32) -> (EpochSummary, Option<EpochSummary>) {
+    let of_split = |split: &Option<SplitSummary>| {
+        split.iter().flat_map(|split| &split.epochs).find(|epoch| epoch.epoch == number).copied()
+    };
+    (of_split(&summary.train).unwrap_or_default(), of_split(&summary.eval))
 }
 
 fn epoch_lines(run: &RunTimings) -> Vec<String> {
@@ -148,10 +112,11 @@ fn epoch_lines(run: &RunTimings) -> Vec<String> {
     if written + kept > 0 {
         lines.push(format!("generated {written} files, {kept} were there"));
     }
+    let summary = summarise(run);
     for number in 1..=epochs(run) {
-        let (train, evaluation) = epoch_totals(run, number);
-        lines.push(format!("epoch {number}: {}", train.to_text()));
-        lines.extend(evaluation.map(|totals| format!("  evaluation: {}", totals.to_text())));
+        let (train, evaluation) = epoch_totals(&summary, number);
+        lines.push(format!("epoch {number}: {}", totals_text(&train)));
+        lines.extend(evaluation.map(|totals| format!("  evaluation: {}", totals_text(&totals))));
     }
     let checkpoints = run.ranks.iter().flat_map(|rank| {
         rank.checkpoints.iter().chain(rank.epochs.iter().flat_map(|epoch| &epoch.checkpoints))
@@ -164,25 +129,13 @@ fn epoch_lines(run: &RunTimings) -> Vec<String> {
 }
 
 fn run_json(run: &RunTimings, with: &str) -> Value {
+    let summary = summarise(run);
     let epochs: Vec<Value> = (1..=epochs(run))
         .map(|number| {
-            let (train, evaluation) = epoch_totals(run, number);
-            json!({ "epoch": number, "train": train.to_json(), "evaluation": evaluation.map(|totals| totals.to_json()) })
+            let (train, evaluation) = epoch_totals(&summary, number);
+            json!({ "epoch": number, "train": totals_json(&train), "evaluation": evaluation.as_ref().map(totals_json) })
         })
         .collect();
     json!({ "engine": run.engine, "reads_with": with, "ranks": run.ranks.len(), "complete": run.complete,
             "seconds": run.wall_s, "epochs": epochs })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn checkpoints_between_blocks_are_no_time_of_the_training() {
-        let block = |start_s, end_s| BlockTimings { start_s, end_s, ..BlockTimings::default() };
-        let of_two_ranks = [block(1.0, 3.0), block(5.0, 6.0), block(1.5, 3.5), block(4.5, 6.0)];
-        assert_eq!(Totals::of(&of_two_ranks).wall_s, 2.5 + 1.5);
-        assert_eq!(Totals::of(&[block(2.0, 2.0)]).rate(), 0.0);
-    }
 }

@@ -36,11 +36,14 @@ pub(crate) fn run(context: &Context, args: &BenchCommandArgs) -> Result<u8> {
     if let Some(tiers) = tiers {
         tiers.close();
     }
-    let outcome = outcome?;
+    let mut outcome = outcome?;
     if let Some(code) = outcome.ranks_code {
         return Ok(code);
     }
     tell(context, &outcome)?;
+    if let Some(error) = outcome.failed.take() {
+        return Err(error);
+    }
     Ok(if outcome.is_complete() && !interrupt.is_wanted() { exit::SUCCESS } else { exit::INTERRUPTED })
 }
 

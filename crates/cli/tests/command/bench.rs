@@ -327,7 +327,7 @@ fn an_interrupt_leaves_a_partial_report_that_says_so() {
         // A group of its own, as a shell gives it: the ranks are in it too.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        wait_for(|| trace.exists());
+        wait_for(|| bench.path("trace.pfw.gz.part").exists());
         thread::sleep(Duration::from_millis(1500));
         let group = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
@@ -351,7 +351,7 @@ fn an_interrupt_does_not_wait_for_preprocessing_and_counts_no_step_that_it_cut_s
         let trace = bench.path("trace.pfw.gz");
         let mut command = bench.command(json!({}), &["--trace", trace.to_str().unwrap()]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        wait_for(|| trace.exists());
+        wait_for(|| bench.path("trace.pfw.gz.part").exists());
         thread::sleep(Duration::from_millis(1500));
         let process = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
@@ -394,7 +394,7 @@ fn ranks_end_with_the_process_that_started_them_however_it_ends() {
         let trace = bench.path("trace.pfw.gz");
         let mut command = bench.command(json!({}), &["--ranks", "2", "--trace", trace.to_str().unwrap()]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        wait_for(|| trace.exists());
+        wait_for(|| bench.path("trace.pfw.gz.part").exists());
         thread::sleep(Duration::from_millis(500));
         // The process that was started alone, not its group.
         let launcher = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();

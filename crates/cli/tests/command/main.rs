@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_formats;
+mod bench_results;
 #[cfg(target_os = "linux")]
 mod byte_paths;
 mod config;

@@ -49,16 +49,19 @@ impl ShuffledPart {
     }
 
     fn of_batches(self, dealing: BatchDealing, batch: u64, steps: u64) -> SampleNumbers {
-        let (mut places, mut slots) = (Vec::new(), Vec::new());
-        for (step, dealt) in (0..steps).map_while(|step| Some((step, dealing.batch(step)?))) {
-            for index in 0..dealt.len {
-                places.push(self.part.0 + dealing.position(dealt, index));
-                slots.push(step * batch + index);
-            }
-        }
+        // Where in the list of batches, and where in the rank's.
+        let slots = || {
+            let batches = (0..steps).map_while(|step| Some((step * batch, dealing.batch(step)?)));
+            batches.flat_map(|(first, dealt)| {
+                (0..dealt.len).map(move |index| (first + index, dealing.position(dealt, index)))
+            })
+        };
+        let mut places = Vec::with_capacity(index_of(steps * batch));
+        places.extend(slots().map(|(_, position)| self.part.0 + position));
         let found = shuffled_at(self.random, self.len, &places);
+        drop(places);
         let mut list = vec![0; index_of(steps * batch)];
-        for (slot, number) in slots.into_iter().zip(found) {
+        for ((slot, _), number) in slots().zip(found) {
             list[index_of(slot)] = self.first + number;
         }
         SampleNumbers::OfBatches { batch, list: NumberList::of(list, self.first + self.len) }

@@ -45,7 +45,7 @@ struct FollowedPlaces {
 impl FollowedPlaces {
     fn new(len: u64, places: &[u64]) -> Self {
         let words = usize::try_from(len.div_ceil(64)).expect("a bit for each number fits memory");
-        let mut followed = Self { is_followed: vec![0; words], asked: HashMap::new() };
+        let mut followed = Self { is_followed: vec![0; words], asked: HashMap::with_capacity(places.len()) };
         for (number, place) in places.iter().enumerate() {
             followed.mark(*place);
             followed.asked.insert(*place, number);

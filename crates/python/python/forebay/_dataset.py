@@ -96,7 +96,7 @@ def open(
     and of ``mask_valid``. By default values are as they are stored.
 
     ``convention="anndata"`` is for AnnData's ``.h5ad`` files and Zarr stores, in which a sample is a cell. ``fields`` are elements of
-    it: ``"X"`` (the default), ``"layers/counts"``, ``"obsm/X_pca"``, ``"obs_names"``, or the name of a column of ``obs``. Rows of sparse
+    it: ``"X"`` (the default), ``"layers/counts"``, ``"obsm/X_pca"``, or the name of a column of ``obs``. Rows of sparse
     matrices are made whole; ``"X/data"`` and ``"X/indices"`` are their values and columns as they are stored. A categorical column gives its
     codes, and :attr:`Dataset.categories` what they stand for; a nullable one also ``NAME_mask``. Files must have the same genes.
 

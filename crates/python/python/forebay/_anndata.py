@@ -23,7 +23,7 @@ def cell_fields(named: Mapping[str, Field], files: list[str], paths: Callable[[P
 
     ``files`` are those of all fields that name none of their own, which ``paths`` makes a list of.
     """
-    listed: dict[tuple[str, ...], list[str]] = {}
+    opened: dict[tuple[str, ...], _CellFiles] = {}
     found: dict[str, Field] = {}
     for name, field in named.items():
         if field.samples is not None or field.sparse is not None:
@@ -31,17 +31,46 @@ def cell_fields(named: Mapping[str, Field], files: list[str], paths: Callable[[P
             found[name] = field
             continue
         patterns = tuple(files if field.files is None else paths(field.files))
-        if patterns not in listed:
-            listed[patterns] = expanded_files(list(patterns))
-        first = _CellFile(listed[patterns][0])
-        for suffix, one in first.stored(field).items():
+        if patterns not in opened:
+            opened[patterns] = _CellFiles(expanded_files(list(patterns)))
+        for suffix, one in opened[patterns].stored(field).items():
             if name + suffix in found or (suffix and name + suffix in named):
                 raise ValueError(f"two fields are called {name + suffix!r}: give one of them another name")
             found[name + suffix] = one
-        genes = first.genes_of(field.variable)
-        if genes is not None:
-            _check_genes(listed[patterns], genes)
     return found
+
+
+class _CellFiles:
+    """Files whose cells are one set: the first of them says how elements are stored."""
+
+    def __init__(self, files: list[str]) -> None:
+        self._files = files
+        self._first = _CellFile(files[0])
+        self._checked: set[str] = set()
+
+    def stored(self, field: Field) -> dict[str, Field]:
+        """What ``field`` is read from: by what is added to its name, a field."""
+        stored = self._first.stored(field)
+        genes = self._first.genes_of(field.variable)
+        if genes is not None and genes not in self._checked:
+            self._check_genes(genes)
+            self._checked.add(genes)
+        return stored
+
+    def _check_genes(self, group: str) -> None:
+        """Refuses files whose genes are others than those of the first: column 7 would mean two things."""
+        expected = self._first.genes(group) if len(self._files) > 1 else None
+        if expected is None:
+            return
+        others = self._files[1:]
+        with ThreadPoolExecutor(min(len(others), _READERS)) as threads:
+            named = threads.map(lambda path: _CellFile(path).genes(group), others)
+            for path, genes in zip(others, named):
+                if genes is not None and genes != expected:
+                    raise InvalidError(
+                        f"{path}: its genes ({group}) are others, or in another order, than those of {self._files[0]}\n"
+                        "  hint: write them in one order: adata[:, names].copy().write_h5ad(…)"
+                    )
 
 
 class _CellFile:
@@ -146,18 +175,3 @@ class _CellFile:
 def _some(names: list[str]) -> str:
     unique = list(dict.fromkeys(names))
     return ", ".join(unique[:_MOST_NAMED]) + (", …" if len(unique) > _MOST_NAMED else "")
-
-
-def _check_genes(files: list[str], group: str) -> None:
-    """Refuses files whose genes are others than those of the first: column 7 would mean two things."""
-    if len(files) == 1:
-        return
-    with ThreadPoolExecutor(min(len(files), _READERS)) as threads:
-        named = threads.map(lambda path: _CellFile(path).genes(group), files)
-        expected = next(named)
-        for path, genes in zip(files[1:], named):
-            if expected is not None and genes is not None and genes != expected:
-                raise InvalidError(
-                    f"{path}: its genes ({group}) are others, or in another order, than those of {files[0]}\n  hint: write them in "
-                    "one order: adata[:, names].copy().write_h5ad(…)"
-                )

@@ -86,11 +86,12 @@ def alike(ours: Any, other: Any) -> None:
             assert mine == expected
             continue
         assert mine.dtype == expected.dtype and mine.shape == expected.shape, name
-        assert torch.equal(mine, expected) and mine.is_contiguous(), name
+        assert torch.equal(mine, expected), name
 
 
 def same_batch(ours: Any, expected: Any) -> None:
     alike(ours, expected)
+    assert all(value.is_contiguous() for _, value in ours if isinstance(value, torch.Tensor))
     assert ours.num_graphs == expected.num_graphs and ours.num_nodes == expected.num_nodes
     for name, slices in expected._slice_dict.items():
         assert torch.equal(ours._slice_dict[name], slices), name
@@ -99,7 +100,7 @@ def same_batch(ours: Any, expected: Any) -> None:
         alike(mine, graph)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(0, 5), min_size=1, max_size=12), seed=st.integers(0, 99), asked=st.data())
 def test_a_batch_is_that_of_from_data_list(tmp_path: Path, sizes: list[int], seed: int, asked: st.DataObject) -> None:
     graphs = write(tmp_path / "graphs.h5", sizes, seed)

@@ -49,7 +49,7 @@ def test_what_a_page_shows_is_in_a_program_that_it_links_to(page: Path) -> None:
 def test_every_page_and_program_is_in_the_list_of_examples() -> None:
     listed = (ROOT / "docs" / "examples" / "README.md").read_text()
     assert set(re.findall(r"\]\((\w+)\.md\)", listed)) == {page.stem for page in PAGES} - {"README"}
-    everywhere = listed + "".join((ROOT / "docs" / name).read_text() for name in ("formats.md", "python.md", "staging.md", "store-mpi.md"))
+    everywhere = listed + "".join((ROOT / "docs" / name).read_text() for name in ("formats.md", "python.md"))
     for program in (ROOT / "examples").glob("*.py"):
         assert program.name in everywhere, program.name
 

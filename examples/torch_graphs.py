@@ -13,23 +13,22 @@ from pathlib import Path
 import torch
 import torch_molecules
 from torch import nn
-from torch_geometric.nn import GINConv, global_add_pool
+from torch_geometric.nn import EdgeConv, global_add_pool
 
 import forebay
 import forebay.torch
 
 
 class Network(nn.Module):
-    """Two convolutions over the graph, then a sum over each molecule."""
+    """An energy of each bond, made of the charges at both ends, and their sum over each molecule."""
 
     def __init__(self, width: int = 32) -> None:
         super().__init__()
-        self.first = GINConv(nn.Sequential(nn.Linear(1, width), nn.SiLU(), nn.Linear(width, width)))
-        self.second = GINConv(nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 1)))
+        layers = nn.Sequential(nn.Linear(2, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU(), nn.Linear(width, 1))
+        self.bonds = EdgeConv(layers, aggr="add")
 
     def forward(self, charge: torch.Tensor, edges: torch.Tensor, molecule: torch.Tensor) -> torch.Tensor:
-        x = self.first(charge, edges).relu()
-        return global_add_pool(self.second(x, edges), molecule)[:, 0]
+        return global_add_pool(self.bonds(charge, edges), molecule)[:, 0]
 
 
 def main(files: list[str]) -> None:
@@ -40,7 +39,7 @@ def main(files: list[str]) -> None:
     loader = forebay.torch.Loader(ds, batch_size=50, shuffle="full", seed=1, map=partial(forebay.torch.graphs, nodes="charge"))
     model = Network()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    for epoch in range(6):
+    for epoch in range(8):
         total = 0.0
         for graphs in loader:
             energy = model(graphs.charge, graphs.edge_index, graphs.batch)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -117,9 +120,15 @@ def test_graphs_of_pytorch_geometric_learn(run_here: Run) -> None:
 def torchrun(ranks: int, *arguments: object) -> str:
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     command = [*launch, str(EXAMPLES / "torch_ddp.py"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        said, errors = started.communicate(timeout=300)
+    finally:
+        # Ranks outlive a launcher that is killed.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+    assert started.returncode == 0, said + errors
+    return said
 
 
 @pytest.fixture

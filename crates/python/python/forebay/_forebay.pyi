@@ -37,6 +37,7 @@ __all__ = [
     "WarmingRun",
     "__version__",
     "absolute_path",
+    "expanded_files",
     "format_at",
     "inspect_file",
     "memory_report",

@@ -12,6 +12,7 @@ import torch
 
 import forebay
 import forebay.torch
+from forebay import transforms as T
 
 
 def settle(device: torch.device) -> None:
@@ -59,6 +60,28 @@ def check_own_stream(path: Path, device: torch.device, count: int) -> dict[str, 
     settle(device)
     loader.close()
     return {"check": "pin_memory=True, own stream", "batches": count, "wrong": int(wrong)}
+
+
+def check_transforms(path: Path, device: torch.device, count: int) -> dict[str, Any]:
+    """Transformed batches on the device against those that the same loader gives in memory, with a ``map`` and without."""
+    ds = forebay.open(path, ["x", "number"])
+    steps = {"x": [T.RandomRoll(), T.RandomFlip(), T.Normalize(30, 20), T.Cast("float16")]}
+    options: dict[str, Any] = {"batch_size": 64, "shuffle": "full", "seed": 11, "transforms": steps, "tail": "drop", "epochs": None}
+    wrong = torch.zeros((), dtype=torch.int64, device=device)
+    for mapped in ({}, {"map": twice, "map_threads": 2}):
+        fed = forebay.torch.Loader(ds, device=device, **options, **mapped)
+        plain = forebay.torch.Loader(ds, **options, **mapped)
+        for _, one, other in zip(range(count // 2), fed, plain):
+            for name in ("x", "number"):
+                wrong += (one[name] != other[name].to(device)).any()
+        fed.close()
+        plain.close()
+    settle(device)
+    return {"check": "transforms and map", "batches": count, "wrong": int(wrong)}
+
+
+def twice(batch: Any) -> Any:
+    return {"x": batch["x"] * 2, "number": batch["number"]}
 
 
 def values_on(device: torch.device, path: Path) -> torch.Tensor:

@@ -136,18 +136,3 @@ fn read(path: &Path) -> Result<RunTimings> {
     })?;
     report::read_json(&text).map_err(|error| error.at(file.display()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_a_command_names_itself_is_its_own() {
-        let own = ["hdf5", "forebay", "hdf5-2", "hdf5-baseline", "forebay-", "old"]
-            .map(|name| is_of_engine(Path::new(name)));
-        assert_eq!(own, [true, true, true, false, false, false]);
-        let of_run =
-            ["report.json", "0_output.json", "12_per_epoch_stats.json", "_output.json", "my_output.json"];
-        assert_eq!(of_run.map(is_of_a_run), [true, true, true, false, false]);
-    }
-}

@@ -404,6 +404,14 @@ fn results_of_an_earlier_command_are_not_taken_for_those_of_this_one() {
     assert_eq!(labels().len(), 3);
     bench.run(json!({}), &["--engine", "hdf5", "--engine", "forebay"]);
     assert_eq!(labels().len(), 2);
+    // What the user put there is not the command's.
+    let kept = [bench.path("results/hdf5-first"), bench.path("results/old")];
+    for folder in &kept {
+        fs::create_dir(folder).unwrap();
+        fs::copy(bench.path("results/hdf5/report.json"), folder.join("report.json")).unwrap();
+    }
+    bench.run(json!({}), &["--engine", "hdf5", "--engine", "forebay"]);
+    assert!(kept.iter().all(|folder| folder.join("report.json").exists()));
 }
 
 #[test]

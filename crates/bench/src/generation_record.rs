@@ -138,39 +138,3 @@ fn compression(workload: &Workload) -> String {
         some => format!("{some} {}", workload.dataset.compression_level),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sets_of_the_same_names_are_told_apart_and_those_that_were_removed_are_forgotten() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut workload = Workload::default();
-        workload.dataset.format = FileFormat::Hdf5;
-        workload.storage.root = folder.path().display().to_string();
-        workload.dataset.data_folder = String::new();
-        claim(folder.path(), &workload).unwrap();
-        claim(folder.path(), &workload).unwrap();
-        let file = folder.path().join("train/img_3_of_8.hdf5");
-        fs::create_dir(folder.path().join("train")).unwrap();
-        fs::write(&file, "").unwrap();
-        claim(folder.path(), &workload).unwrap();
-        let mut other = workload.clone();
-        other.dataset.record_length_bytes = 4096;
-        let error = claim(folder.path(), &other).unwrap_err().to_string();
-        assert!(error.contains("img_3_of_8.hdf5"), "{error}");
-        assert!(
-            error.contains("was generated with shape of a sample: [256, 256]; asked for is [64, 64]"),
-            "{error}"
-        );
-        other.dataset.num_files_train = 9;
-        claim(folder.path(), &other).expect("files of other names");
-        forget(folder.path(), &other).unwrap();
-        other.dataset.num_files_train = 8;
-        fs::remove_file(&file).unwrap();
-        claim(folder.path(), &other).expect("files that were removed");
-        forget(folder.path(), &other).unwrap();
-        assert!(!folder.path().join(NAME).exists());
-    }
-}

@@ -84,19 +84,3 @@ impl LifelineWatch {
         self.is_cut.load(Relaxed)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::time::Instant;
-
-    use super::*;
-
-    #[test]
-    fn a_process_is_told_of_an_interrupt_by_the_end_of_its_input() {
-        let mut shell = Command::new("sh");
-        let mut process = Lifeline::start(shell.args(["-c", "read line; exit 7"])).unwrap();
-        let (began, glances) = (Instant::now(), AtomicBool::new(false));
-        let status = process.wait(&mut || glances.swap(true, Relaxed)).unwrap();
-        assert!(status.code() == Some(7) && began.elapsed() < Duration::from_secs(300), "{status}");
-    }
-}

@@ -215,6 +215,12 @@ fn what_cannot_be_counted_drawn_or_named_is_an_error_before_the_run() {
         ("train: {computation_time: 1.0e+19}", "train.computation_time: a time of more than"),
         ("evaluation: {eval_time: {mean: 0.1, stdev: -1}}", "evaluation.eval_time: a stdev"),
         ("output: {csv_name: results/output}", "output.csv_name: "),
+        (
+            "model: {type: transformer, transformer: {hidden_size: 8589934592}}",
+            "model.transformer.hidden_size: ",
+        ),
+        ("model: {type: transformer, num_layers: 1.0e+17}", "model.transformer.hidden_size: "),
+        ("model: {type: transformer, transformer: {hidden_size: 0}}", "model.transformer.hidden_size: "),
     ] {
         let error = fails(text, ConfigSyntax::Yaml, &[]);
         assert!(error.contains(expected), "{error}\n{expected}");

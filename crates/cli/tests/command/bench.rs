@@ -388,6 +388,33 @@ fn a_kernel_that_cannot_make_its_file_removes_nothing_and_one_without_room_says_
 }
 
 #[test]
+fn results_of_an_earlier_command_are_not_taken_for_those_of_this_one() {
+    let bench = Benchmark::small(json!({ "epochs": 1 }));
+    bench.run(json!({}), &["--ranks", "2"]);
+    assert!(bench.path("results/1_output.json").exists());
+    bench.run(json!({}), &[]);
+    assert!(!bench.path("results/1_output.json").exists() && bench.path("results/0_output.json").exists());
+    let labels = || -> Vec<Value> {
+        let folder = bench.path("results");
+        let done = command(&["--json", "bench", "compare", folder.to_str().unwrap()]).output().unwrap();
+        serde_json::from_slice::<Value>(&done.stdout).unwrap()["runs"].as_array().unwrap().clone()
+    };
+    assert_eq!(labels().len(), 1);
+    bench.run(json!({}), &["--engine", "hdf5", "--engine", "forebay", "--engine", "forebay"]);
+    assert_eq!(labels().len(), 3);
+    bench.run(json!({}), &["--engine", "hdf5", "--engine", "forebay"]);
+    assert_eq!(labels().len(), 2);
+    // What the user put there is not the command's.
+    let kept = [bench.path("results/hdf5-first"), bench.path("results/old")];
+    for folder in &kept {
+        fs::create_dir(folder).unwrap();
+        fs::copy(bench.path("results/hdf5/report.json"), folder.join("report.json")).unwrap();
+    }
+    bench.run(json!({}), &["--engine", "hdf5", "--engine", "forebay"]);
+    assert!(kept.iter().all(|folder| folder.join("report.json").exists()));
+}
+
+#[test]
 fn ranks_end_with_the_process_that_started_them_however_it_ends() {
     for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
         let bench = Benchmark::small(json!({ "epochs": 1000, "computation-time": 0.05 }));

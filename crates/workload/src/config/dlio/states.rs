@@ -63,8 +63,23 @@ fn transformer(
     if num_attention_heads == 0 {
         return Err(section.error("num_attention_heads", "a transformer has attention heads"));
     }
+    if is_one && !is_counted(&shape) {
+        return Err(section.error("hidden_size", "there are no parameters, or more than can be counted"));
+    }
     workload.model.transformer = is_one.then_some(shape);
     section.finish()
+}
+
+/// Whether a transformer has parameters, and their bytes can be counted.
+fn is_counted(shape: &TransformerSpec) -> bool {
+    let [layers, vocabulary, hidden, ffn, kv] =
+        [shape.num_layers, shape.vocab_size, shape.hidden_size, shape.ffn_hidden_size, shape.num_kv_heads]
+            .map(u128::from);
+    let of_hidden = hidden.saturating_mul(2 + 2 * kv).saturating_add(3 * ffn).saturating_add(2);
+    let of_blocks = layers.saturating_mul(hidden.saturating_mul(of_hidden));
+    let all = of_blocks.saturating_add(hidden.saturating_mul(2 * vocabulary + 1));
+    // Six tensors of up to eight bytes for each.
+    hidden > 0 && all < 1 << 57
 }
 
 pub(super) fn checkpoint(

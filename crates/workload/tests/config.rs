@@ -273,7 +273,9 @@ fn an_h5bench_file_is_a_suite_with_its_own_defaults() {
     for (arguments, ranks) in
         [("-np 3", Some(3)), ("--bind-to core -n4 -x A", Some(4)), ("-nooversubscribe", None)]
     {
-        let text = format!(r#"{{"mpi": {{"command": "mpirun", "configuration": "{arguments}"}}, "benchmarks": []}}"#);
+        let text = format!(
+            r#"{{"mpi": {{"command": "mpirun", "configuration": "{arguments}"}}, "benchmarks": []}}"#
+        );
         let suite = config::read(&text, ConfigSyntax::Json, &options(&[])).unwrap();
         assert_eq!(suite.mpi.unwrap().ranks, ranks, "{arguments}");
     }

@@ -291,10 +291,8 @@ fn no_steps(workload: &Workload, split: Split, ranks: usize) -> Option<String> {
     if order::steps(workload, split, at).ok()? > 0 || split.file_count(&workload.dataset) == 0 {
         return None;
     }
-    let (what, batch) = match split {
-        Split::Train => ("training", order::batch_size(workload, split)),
-        Split::Eval => ("evaluation", order::batch_size(workload, split)),
-    };
+    let what = if split == Split::Train { "training" } else { "evaluation" };
+    let batch = order::batch_size(workload, split);
     let files = order::files_used(workload, split, at.ranks);
     let samples = files.saturating_mul(workload.dataset.num_samples_per_file);
     Some(format!(

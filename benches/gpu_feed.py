@@ -4,9 +4,10 @@
     python benches/gpu_feed.py --check                         # bytes on the device against the file, 10,000 batches
     python benches/gpu_feed.py --cpu                           # a dry run without a GPU
 
-The sets are made in a temporary folder, so nothing is needed but forebay, h5py and PyTorch. The ceiling is the same step over
-one batch that stays on the device, in the same run. Exposed wait is the time between the end of a step and the moment its
-successor's batch is there, as the device sees it, as a part of the whole.
+The sets are made in a temporary folder, so nothing is needed but forebay, h5py and PyTorch. The ceiling is the same step of the
+same net over one batch that stays on the device. Each contestant takes turns with it: a device changes its clock by a tenth
+within a minute as it warms, so steps of different minutes cannot be compared. Exposed wait is the time between the end of a step
+and the moment its successor's batch is there, as the device sees it, as a part of the whole.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 import forebay
 import forebay.torch
+from gpu_check import check_feed, check_own_stream, check_transforms, settle
 
 WORKERS = (0, 4, 8, 14)
+# Turns of each contestant, and of the ceiling between them.
+TURNS = 4
 CLASSES = 16
 
 
@@ -210,44 +214,61 @@ class Clock:
         return float(sum(end - start for start, end in self.pairs))
 
 
-def train(case: Case, batches: Iterator[Any], device: torch.device, seconds: float) -> dict[str, float]:
-    """Steps per second over ``batches``, and the part of the time in which a step waited for its batch."""
-    torch.manual_seed(0)
-    net = case.net().to(device)
-    x, _ = first = next(batches)
-    net(x)
-    optimizer = torch.optim.SGD(net.parameters(), lr=1e-4, foreach=True)
-    loss_of = nn.CrossEntropyLoss()
+class Training:
+    """One net whose steps all contestants take."""
 
-    def step(batch: Any) -> None:
-        optimizer.zero_grad(set_to_none=True)
-        loss_of(net(batch[0]), batch[1]).backward()
-        optimizer.step()
+    def __init__(self, case: Case, device: torch.device, first: Any) -> None:
+        torch.manual_seed(0)
+        self.device = device
+        self.net = case.net().to(device)
+        self.net(first[0])
+        if len(case.shape) == 3:
+            self.net.to(memory_format=torch.channels_last)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=1e-4, foreach=True)
+        self.loss_of = nn.CrossEntropyLoss()
 
-    step(first)
-    for _, batch in zip(range(30 if device.type == "cuda" else 1), batches):
-        step(batch)
-    clock = Clock(device)
-    settle(device)
-    began, steps = time.perf_counter(), 0
-    while time.perf_counter() - began < seconds:
-        ended = clock.now()
-        batch = next(batches)
-        clock.pairs.append((ended, clock.now()))
-        step(batch)
-        steps += 1
-    settle(device)
-    took = time.perf_counter() - began
-    return {"steps_per_second": steps / took, "exposed_wait": clock.waited() / took, "steps": steps}
+    def step(self, batch: Any) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        self.loss_of(self.net(batch[0]), batch[1]).backward()
+        self.optimizer.step()
+
+    def turn(self, batches: Iterator[Any], seconds: float) -> Turn:
+        """Steps over ``batches`` for a while, after some that count for nothing: what was made ahead meanwhile is used up."""
+        for _, batch in zip(range(40 if self.device.type == "cuda" else 1), batches):
+            self.step(batch)
+        clock = Clock(self.device)
+        settle(self.device)
+        began, steps = time.perf_counter(), 0
+        while time.perf_counter() - began < seconds:
+            ended = clock.now()
+            batch = next(batches)
+            clock.pairs.append((ended, clock.now()))
+            self.step(batch)
+            steps += 1
+        settle(self.device)
+        return Turn(steps, time.perf_counter() - began, clock.waited())
 
 
-def settle(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
+@dataclass
+class Turn:
+    """What was done in one turn, or in several."""
+
+    steps: int = 0
+    seconds: float = 0.0
+    waited: float = 0.0
+
+    def add(self, other: Turn) -> None:
+        self.steps += other.steps
+        self.seconds += other.seconds
+        self.waited += other.waited
+
+    @property
+    def rate(self) -> float:
+        return self.steps / self.seconds
 
 
 def contestants(case: Case, path: Path, device: torch.device, workers: Iterable[int]) -> Iterator[tuple[str, Any]]:
-    yield "ceiling", resident(case, path, device)
+    yield "the ceiling itself", resident(case, path, device)
     yield f'forebay, device="{device.type}"', by_forebay(case, path, device, True)
     yield "forebay, .to(device)", by_forebay(case, path, device, False)
     for count in workers:
@@ -256,70 +277,23 @@ def contestants(case: Case, path: Path, device: torch.device, workers: Iterable[
 
 def measure(case: Case, path: Path, device: torch.device, seconds: float, workers: Iterable[int]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
+    kept = resident(case, path, device)
+    training = Training(case, device, next(kept))
+    training.turn(kept, seconds / 2)
     for name, batches in contestants(case, path, device, workers):
-        seen = train(case, batches, device, seconds)
+        ceiling, seen = Turn(), Turn()
+        for _ in range(TURNS):
+            ceiling.add(training.turn(kept, seconds / TURNS / 3))
+            seen.add(training.turn(batches, seconds / TURNS * 2 / 3))
         close = getattr(batches, "close", None)
         if close is not None:
             close()
-        ratio = seen["steps_per_second"] / (rows[0] if rows else seen)["steps_per_second"]
-        rows.append({"case": case.name, "contestant": name, "ratio": ratio, **seen})
-        print(f"{case.name:5} {name:32} {seen['steps_per_second']:9.1f} steps/s  {ratio:5.3f} of the ceiling  "
-              f"{100 * seen['exposed_wait']:5.1f} % exposed wait", flush=True)  # fmt: skip
+        row = {"ratio": seen.rate / ceiling.rate, "exposed_wait": seen.waited / seen.seconds}
+        rates = {"steps_per_second": seen.rate, "ceiling_steps_per_second": ceiling.rate, "steps": seen.steps}
+        rows.append({"case": case.name, "contestant": name, **row, **rates})
+        print(f"{case.name:5} {name:32} {seen.rate:9.1f} of {ceiling.rate:9.1f} steps/s  {row['ratio']:5.3f} of the ceiling  "
+              f"{100 * row['exposed_wait']:5.1f} % exposed wait", flush=True)  # fmt: skip
     return rows
-
-
-def check_feed(path: Path, device: torch.device, count: int) -> dict[str, Any]:
-    """Bytes on the device against those of the file, while the consumer and the device are late at random."""
-    known = values_on(device, path)
-    loader = forebay.torch.Loader(
-        forebay.open(path, ["x", "number"]), batch_size=64, shuffle="full", tail="drop", device=device, epochs=None
-    )
-    late, wrong = random.Random(5), torch.zeros((), dtype=torch.int64, device=device)
-    for seen, batch in zip(range(count), loader):
-        be_late(late, device)
-        wrong += (batch["x"] != known[batch["number"]]).any()
-        if seen % 16 == 0:
-            wrong += (batch["number"] != batch.indices).any()
-        if seen % 5 == 0:
-            del batch
-    settle(device)
-    stats = loader.stats().get("pinned", {})
-    loader.close()
-    return {"check": f'device="{device.type}"', "batches": count, "wrong": int(wrong), **stats}
-
-
-def check_own_stream(path: Path, device: torch.device, count: int) -> dict[str, Any]:
-    """The same by the user's own copies in a stream of his own, of batches that are dropped at once."""
-    known = values_on(device, path)
-    is_cuda = device.type == "cuda"
-    ds = forebay.open(path, ["x", "number"])
-    loader = forebay.torch.Loader(ds, batch_size=64, shuffle="full", tail="drop", pin_memory=is_cuda, epochs=None)
-    late, wrong = random.Random(6), torch.zeros((), dtype=torch.int64, device=device)
-    stream = torch.cuda.Stream() if is_cuda else None
-    settle(device)
-    with torch.cuda.stream(stream):
-        for seen, batch in zip(range(count), loader):
-            be_late(late, device)
-            moved = {name: batch[name].to(device, non_blocking=True) for name in ("x", "number")}
-            del batch
-            wrong += (moved["x"] != known[moved["number"]]).any()
-            if stream is not None and seen % 32 == 0:
-                stream.synchronize()
-    settle(device)
-    loader.close()
-    return {"check": "pin_memory=True, own stream", "batches": count, "wrong": int(wrong)}
-
-
-def values_on(device: torch.device, path: Path) -> torch.Tensor:
-    with h5py.File(path) as file:
-        return torch.from_numpy(file["x"][:]).to(device)
-
-
-def be_late(late: random.Random, device: torch.device) -> None:
-    if late.random() < 0.05:
-        time.sleep(late.random() * 0.004)
-    if device.type == "cuda" and late.random() < 0.2:
-        torch.cuda._sleep(int(late.random() * 2_000_000))
 
 
 def machine(device: torch.device) -> dict[str, str]:
@@ -358,7 +332,7 @@ def main() -> int:
     parser.add_argument("--batches", type=int, help="batches of each check; 10,000 by default")
     parser.add_argument("--cases", nargs="*", default=[case.name for case in CASES], help="which nets")
     parser.add_argument("--workers", nargs="*", type=int, help="workers of DataLoader; 0, 4, 8 and 14 by default")
-    parser.add_argument("--seconds", type=float, default=6.0, help="how long each contestant is measured")
+    parser.add_argument("--seconds", type=float, default=9.0, help="how long each contestant is measured, the ceiling's turns included")
     parser.add_argument("--folder", type=Path, help="where the sets are made; by default a temporary folder")
     args = parser.parse_args()
     warnings.filterwarnings("ignore", "Lazy modules|.*fork.*|This DataLoader will create")
@@ -378,7 +352,8 @@ def run(args: argparse.Namespace, device: torch.device, folder: Path) -> list[di
     if args.check:
         path = make_set(cases[0], folder)
         count = args.batches or (40 if args.cpu else 10_000)
-        rows = [check(path, device, count) for check in (check_feed, check_own_stream)]
+        checks = [(check_feed, count), (check_own_stream, count), (check_transforms, count // 10)]
+        rows = [check(path, device, batches) for check, batches in checks]
         for row in rows:
             print(", ".join(f"{name} {value}" for name, value in row.items()), flush=True)
         return rows

@@ -13,7 +13,7 @@ import statistics
 import sys
 
 import run
-from contestants import contestants, of_forebay
+from contestants import contestants, of_forebay, thread_counts
 from workloads import workloads
 
 
@@ -26,6 +26,7 @@ def parse_args():
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", type=lambda text: text.split(","), metavar="W1,W3", help="these workloads")
+    parser.set_defaults(threads="1,2")
     return parser.parse_args()
 
 
@@ -68,7 +69,7 @@ def main():
         if args.only and workload.name not in args.only:
             continue
         run.prepare(workload)
-        for contestant in contestants(workload):
+        for contestant in contestants(workload, thread_counts(args.threads)):
             if contestant.name not in loaders(workload):
                 continue
             line = row(workload, contestant.name.removeprefix("forebay, "), turns(args, workload, contestant))

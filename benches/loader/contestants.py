@@ -1,4 +1,4 @@
-"""Who takes part in which workload, and one of them alone in a process: contestants.py FOLDER SCALE WORKLOAD NAME."""
+"""Who takes part in which workload, and one of them alone in a process: contestants.py FOLDER SCALE THREADS WORKLOAD NAME."""
 
 import dataclasses
 import json
@@ -15,22 +15,22 @@ class Contestant:
     limit: str | None = None  # the limit it is held against
 
 
-def _limits(workload):
+def _limits(workload, counts):
     if workload.samples_per_chunk:
         # Room for all that is decoded is taken within the epoch: small pages would make a limit of that. Forebay keeps
         # all where there is room, so that the next epoch decodes nothing; the limit it is held against does so too.
-        modes = [(f"inflate, {order}", {"mode": "inflate", "shuffle": order, "pages": "large", "keep": True}, (1, 2))
+        modes = [(f"inflate, {order}", {"mode": "inflate", "shuffle": order, "pages": "large", "keep": True}, counts)
                  for order in ("full", "block")]
-        modes.append(("inflate, block, not kept", {"mode": "inflate", "shuffle": "block", "pages": "large"}, (1, 2)))
+        modes.append(("inflate, block, not kept", {"mode": "inflate", "shuffle": "block", "pages": "large"}, counts))
     else:
         copy = {"shuffle": "full", "pages": "small"}
-        modes = [(mode, copy | {"mode": mode}, (1, 2)) for mode in ("pread", "mapped")]
+        modes = [(mode, copy | {"mode": mode}, counts) for mode in ("pread", "mapped")]
         modes += [(f"{mode}, large pages", copy | {"mode": mode, "pages": "large"}, (1,))
                   for mode in ("pread", "mapped")]
     if workload.whole:
         modes.append(("pread, fresh", copy | {"mode": "pread", "fresh": True}, (1,)))
-    for title, how, counts in modes:
-        for threads in counts:
+    for title, how, numbers in modes:
+        for threads in numbers:
             yield Contestant("limit", limit(title, threads), how | {"threads": threads})
 
 
@@ -50,9 +50,9 @@ def reference(workload, shuffle, threads):
     return limit("pread" if workload.whole else "mapped", threads)
 
 
-def _forebay(workload):
+def _forebay(workload, counts):
     for shuffle in ("full", "block"):
-        for threads in (1, 2):
+        for threads in counts:
             yield Contestant("forebay", of_forebay(shuffle, threads), {"shuffle": shuffle, "threads": threads},
                              reference(workload, shuffle, threads))
     if workload.samples_per_chunk:
@@ -78,8 +78,13 @@ def _peers(workload):
         yield Contestant("memmap", "NumPy memmap", {}, one)
 
 
-def contestants(workload):
-    return [*_limits(workload), *_forebay(workload), *_peers(workload)]
+def contestants(workload, counts):
+    """All of them; forebay and the limits with each of `counts` threads."""
+    return [*_limits(workload, counts), *_forebay(workload, counts), *_peers(workload)]
+
+
+def thread_counts(text):
+    return tuple(int(count) for count in text.split(","))
 
 
 def _opener(workload, contestant):
@@ -98,12 +103,12 @@ def _opener(workload, contestant):
     return lambda: kind(workload, **how)
 
 
-def main(folder, scale, workload_name, name):
+def main(folder, scale, threads, workload_name, name):
     import measure
     from workloads import workloads
 
     workload = next(one for one in workloads(folder, float(scale)) if one.name == workload_name)
-    contestant = next(one for one in contestants(workload) if one.name == name)
+    contestant = next(one for one in contestants(workload, thread_counts(threads)) if one.name == name)
     print(json.dumps(measure.run(_opener(workload, contestant), workload)))
 
 

@@ -1,5 +1,6 @@
 """Makes the files of the workloads by h5py, and the zarr copy of W3 by tensorstore, unless they are there."""
 
+import importlib.util
 import os
 import shutil
 
@@ -116,7 +117,8 @@ def make(workload, say):
     for path in workload.paths:
         kind(workload, path, random)
     if workload.samples_per_chunk:
-        _copy_to_zarr(workload)
+        if importlib.util.find_spec("tensorstore"):
+            _copy_to_zarr(workload)
         with h5py.File(workload.paths[0]) as file:
             x = file["x"]
             say(f"{workload.name}: gzip + shuffle make it {x.nbytes / x.id.get_storage_size():.2f} times smaller")

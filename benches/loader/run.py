@@ -16,7 +16,7 @@ import make_sets
 import measure
 import report
 import tables
-from contestants import contestants
+from contestants import contestants, thread_counts
 from targets import verdicts
 from workloads import workloads
 
@@ -46,6 +46,7 @@ def parse_args():
     parser.add_argument("--only", type=_names, metavar="W1,W3", help="these workloads")
     parser.add_argument("--contestants", type=_names, metavar="forebay,limit",
                         help="these groups of forebay, limit, h5py, memmap, tensorstore")
+    parser.add_argument("--threads", default="1,2", metavar="1,4,8,16", help="threads of forebay and of the limits")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write everything measured")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the tables between two marks")
     parser.add_argument("--strict", action="store_true", help="exit with 1 where forebay misses what it must reach")
@@ -64,8 +65,8 @@ class Runner:
 
     def command(self, workload, contestant):
         if contestant.group != "limit":
-            return [sys.executable, HERE / "contestants.py", self.args.folder, str(self.args.scale), workload.name,
-                    contestant.name]
+            return [sys.executable, HERE / "contestants.py", self.args.folder, str(self.args.scale), self.args.threads,
+                    workload.name, contestant.name]
         how = contestant.how
         table = workload.folder / f"{how['shuffle']}.table"
         tail = [f"--{flag}" for flag in ("fresh", "keep") if how.get(flag)]
@@ -153,7 +154,8 @@ def best(turns, contestant):
 
 
 def choose(workload, args, has_forebay):
-    chosen = [one for one in contestants(workload) if not args.contestants or one.group in args.contestants]
+    all_of_them = contestants(workload, thread_counts(args.threads))
+    chosen = [one for one in all_of_them if not args.contestants or one.group in args.contestants]
     return [one for one in chosen if has_forebay or one.group != "forebay"]
 
 

@@ -7,7 +7,9 @@ from contestants import limit, of_forebay, reference
 MIB = 1 << 20
 LEAST_RATIO = {"W1": 0.8, "W2": 0.9, "W3": 0.9, "W4": 0.8, "W5": 0.5, "W6": 0.9}
 FIRST_BATCH_S = 0.05
-TWO_THREADS = 1.8
+TWO_THREADS, SIXTEEN_THREADS = 1.8, 12.0
+# Of W2 with more threads, against as many that copy from a mapping.
+MORE_THREADS, MORE_THREADS_RATIO = (4, 8), 0.8
 SMALL_MEMORY, SMALL_MEMORY_RATIO, SMALL_MEMORY_LEN = "64MiB", 0.6, 80 * MIB
 
 
@@ -44,6 +46,10 @@ def verdicts(workload, results):
         ratio(one, reference(workload, order, 1), LEAST_RATIO[workload.name])
         if workload.samples_per_chunk:
             ratio(of_forebay(order, 2), one, TWO_THREADS)
+            ratio(of_forebay(order, 16), one, SIXTEEN_THREADS)
+        elif workload.name == "W2":
+            for count in MORE_THREADS:
+                ratio(of_forebay(order, count), reference(workload, order, count), MORE_THREADS_RATIO)
     one, small = of_forebay("full", 1), of_forebay("full", 1, SMALL_MEMORY)
     if one in results:
         found.append(_at_most(workload, one, "s to the first batch", results[one]["first_batch_s"], FIRST_BATCH_S))

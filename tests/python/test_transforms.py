@@ -298,7 +298,7 @@ def test_tensors_are_transformed_too(ds: forebay.Dataset) -> None:
 def test_the_guide_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guide = (Path(__file__).parents[2] / "docs" / "transforms.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", guide, re.M | re.S)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for block in blocks:

@@ -46,6 +46,44 @@ pub fn size_of(start: &[u8]) -> Result<Size> {
     jpeg::size_of(start).map(|header| jpeg_size(&header))
 }
 
+/// The most pixels of a picture whose size is only known from its own file: twice a photograph of 100 megapixels is no sample.
+const MOST_PIXELS: u64 = 178_956_970;
+
+/// Decodes the picture `input` to rows of pixels of three channels of 8 bits: grey is repeated, transparency left out.
+pub fn decode_colour(input: &[u8], out: &mut Vec<u8>) -> Result<Size> {
+    let found = size_of(input)?;
+    if found.bits != 8 {
+        let what = format!("an image of {} bits a channel where 8 are wanted", found.bits);
+        return Err(Error::new(ErrorKind::Unsupported, what));
+    }
+    if u64::from(found.height) * u64::from(found.width) > MOST_PIXELS {
+        let what = format!("an image of {} x {} pixels", found.height, found.width);
+        return Err(Error::new(ErrorKind::Unsupported, what).hint("no more than 178,956,970 are decoded"));
+    }
+    let wanted = Size { channels: if found.channels == 1 { 3 } else { found.channels }, ..found };
+    let len = wanted.len().ok_or_else(too_long)?;
+    out.clear();
+    out.try_reserve_exact(len).map_err(|_| too_long())?;
+    out.resize(len, 0);
+    decode(wanted, input, out)?;
+    drop_transparency(wanted, out);
+    Ok(Size { channels: 3, ..found })
+}
+
+/// Leaves colour alone in `pixels`; grey that has transparency is repeated.
+fn drop_transparency(size: Size, pixels: &mut Vec<u8>) {
+    match size.channels {
+        4 => {
+            for pixel in 0..pixels.len() / 4 {
+                pixels.copy_within(4 * pixel..4 * pixel + 3, 3 * pixel);
+            }
+            pixels.truncate(pixels.len() / 4 * 3);
+        }
+        2 => *pixels = pixels.chunks_exact(2).flat_map(|pixel| [pixel[0]; 3]).collect(),
+        _ => {}
+    }
+}
+
 pub(crate) fn decode(wanted: Size, input: &[u8], out: &mut [u8]) -> Result<usize> {
     let len = wanted.len().ok_or_else(too_long)?;
     let out = out.get_mut(..len).ok_or_else(too_long)?;
@@ -154,6 +192,17 @@ mod tests {
         let mut out = [7, 9, 0, 0, 0, 0];
         repeat_grey(grey, Size { channels: 3, ..grey }, &mut out);
         assert_eq!(out, [7, 7, 7, 9, 9, 9]);
+    }
+
+    #[test]
+    fn transparency_is_left_out() {
+        let size = Size { height: 1, width: 2, channels: 4, bits: 8 };
+        let mut colour = vec![1, 2, 3, 255, 4, 5, 6, 0];
+        drop_transparency(size, &mut colour);
+        assert_eq!(colour, [1, 2, 3, 4, 5, 6]);
+        let mut grey = vec![7, 255, 9, 0];
+        drop_transparency(Size { channels: 2, ..size }, &mut grey);
+        assert_eq!(grey, [7, 7, 7, 9, 9, 9]);
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use forebay_container::Number;
 use forebay_source::{Error, Result};
 
-use crate::{field_form::FieldForm, step::EndType};
+use crate::{field_form::FieldForm, spec::PictureCrop, step::EndType};
+
+/// The longest side of a picture that comes out.
+const LONGEST_SIDE: u64 = 1 << 15;
 
 /// What the next step is checked against.
 pub(crate) struct StepChecks<'a> {
@@ -24,6 +27,47 @@ pub(crate) fn axis_of(axis: i64, ndim: usize) -> Result<usize> {
 }
 
 impl StepChecks<'_> {
+    /// Height and width of pictures that files are decoded to, by step `number`.
+    pub(crate) fn picture(
+        &self,
+        number: usize,
+        sides: [u64; 2],
+        crop: &PictureCrop,
+    ) -> Result<(usize, usize)> {
+        let is_file = self.form.sample_shape == [None] && self.form.number() == Some(Number::U8);
+        if number > 0 || !is_file {
+            let error = Error::invalid("DecodeImage takes the bytes of JPEG or PNG files, as the first step");
+            return Err(error.hint("open 'encoded' with samples=forebay.Ragged(offsets=\"encoded@offsets\")"));
+        }
+        let [height, width] = sides.map(|side| {
+            let side = Some(side).filter(|side| (1..=LONGEST_SIDE).contains(side));
+            side.and_then(|side| usize::try_from(side).ok())
+        });
+        let (Some(height), Some(width)) = (height, width) else {
+            return Err(Error::invalid(format!("DecodeImage: pictures of {} x {}", sides[0], sides[1])));
+        };
+        match crop {
+            PictureCrop::Center { shorter: Some(shorter) } if *shorter < height.max(width) => {
+                let what = format!("DecodeImage: {height} x {width} of a shorter side of {shorter}");
+                Err(Error::invalid(what).hint("give shorter= at least as much"))
+            }
+            PictureCrop::Center { shorter: Some(shorter) } if *shorter as u64 > LONGEST_SIDE => {
+                Err(Error::invalid(format!("DecodeImage: a shorter side of {shorter}")))
+            }
+            PictureCrop::Random { scale: [least, most], .. }
+                if !(0.0 < *least && least <= most && *most <= 1.0) =>
+            {
+                Err(Error::invalid(format!("DecodeImage: scale=({least}, {most}) is no part of an area")))
+            }
+            PictureCrop::Random { ratio: [least, most], .. }
+                if !(0.0 < *least && least <= most && most.is_finite()) =>
+            {
+                Err(Error::invalid(format!("DecodeImage: ratio=({least}, {most})")))
+            }
+            _ => Ok((height, width)),
+        }
+    }
+
     /// The axis of a step called `name` that moves elements along it.
     pub(crate) fn moved_axis(&self, axis: i64, name: &str) -> Result<usize> {
         if self.form.is_ragged() {

@@ -8,6 +8,7 @@ pub(crate) enum DrawKind {
     Crop = 1,
     Flip = 2,
     Roll = 3,
+    Picture = 4,
 }
 
 /// What one transform draws for one axis of a sample: `splitmix64(seed ^ splitmix64(kind << 48 | from_end << 32 | key))`.
@@ -27,9 +28,14 @@ impl Draw {
             .expect("the upper half of 128 bits")
     }
 
-    /// True with `probability`: the upper 53 bits as a fraction are less.
+    /// A number from 0 to 1, 1 left out: the upper 53 bits.
+    pub(crate) fn fraction(self) -> f64 {
+        ((self.0 >> 11) as f64) * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// True with `probability`: the fraction is less.
     pub(crate) fn happens(self, probability: f64) -> bool {
-        ((self.0 >> 11) as f64) * (1.0 / (1u64 << 53) as f64) < probability
+        self.fraction() < probability
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `axis_runs` | where the indexes of an axis come from |
 //! | `layout` | which elements are walked as one row |
 //! | `single`, `row_floats`, `rows` | what is done to a row |
+//! | `resample`, `picture` | JPEG and PNG files of any size, to pictures of one size |
 //! | `piece`, `run_field` | from the elements of a source to those of a field |
 //! | `transformed` | the maker |
 //! | `moments`, `value_histogram` | mean, deviation, bounds and quantiles, merged in an order that threads do not change |
@@ -27,8 +28,10 @@ mod field_form;
 mod layout;
 mod measured;
 mod moments;
+mod picture;
 mod piece;
 mod program;
+mod resample;
 mod row_floats;
 mod rows;
 mod run_field;
@@ -41,6 +44,6 @@ mod value_histogram;
 
 pub use field_form::FieldForm;
 pub use measured::MeasuredBatches;
-pub use spec::{CropPlace, TransformOp, TransformSpec, TransformedField};
+pub use spec::{ChannelPlace, CropPlace, PictureCrop, TransformOp, TransformSpec, TransformedField};
 pub use statistics::{ChannelStatistics, FieldStatistics, StatisticsSpec};
 pub use transformed::{BatchRoom, Transformed};

@@ -6,6 +6,7 @@ use forebay_source::{Error, ErrorKind, Result};
 use crate::{
     checks::{StepChecks, axis_of},
     field_form::FieldForm,
+    picture::PictureStep,
     spec::{TransformOp, TransformedField},
     step::{AxisMove, EndType, MoveKind, ValueOp},
 };
@@ -17,6 +18,8 @@ pub(crate) struct FieldProgram {
     pub(crate) sources: Vec<usize>,
     /// Where the sources are stacked, in the sample that is put together.
     pub(crate) stack_axis: Option<usize>,
+    /// What is made of each file, where samples are pictures as files have them.
+    pub(crate) picture: Option<PictureStep>,
     /// What is done along axes, in order.
     pub(crate) moves: Vec<AxisMove>,
     /// What is done to values, in order.
@@ -49,18 +52,31 @@ impl FieldProgram {
             stack_axis = Some(axis);
         }
         let form = FieldForm { name: spec.name.clone(), sample_shape: shape, ..first.clone() };
-        let mut program =
-            Self { sources, stack_axis, moves: Vec::new(), values: Vec::new(), end: EndType::Kept, form };
-        for op in &spec.ops {
-            program.add(op)?;
+        let mut program = Self {
+            sources,
+            stack_axis,
+            picture: None,
+            moves: Vec::new(),
+            values: Vec::new(),
+            end: EndType::Kept,
+            form,
+        };
+        for (number, op) in spec.ops.iter().enumerate() {
+            program.add(number, op)?;
         }
         program.check_channels()?;
         program.finish(forms)
     }
 
-    fn add(&mut self, op: &TransformOp) -> Result<()> {
+    fn add(&mut self, number: usize, op: &TransformOp) -> Result<()> {
         let checks = StepChecks { form: &self.form, end: self.end, has_values: !self.values.is_empty() };
         match op {
+            TransformOp::DecodeImage { height, width, crop, channels, key } => {
+                let (height, width) = checks.picture(number, [*height, *width], crop)?;
+                let step = PictureStep { height, width, crop: crop.clone(), channels: *channels, key: *key };
+                self.form.sample_shape = step.shape().map(|len| Some(len as u64)).to_vec();
+                self.picture = Some(step);
+            }
             TransformOp::Crop { sizes, axes, place, key } => {
                 let axes = checks.crop_axes(sizes, axes.as_deref())?;
                 for (axis, size) in axes.into_iter().zip(sizes) {
@@ -161,7 +177,7 @@ impl FieldProgram {
 
     /// True when elements stay where they are, so that samples need not be looked at one by one.
     pub(crate) fn is_in_place(&self) -> bool {
-        self.moves.is_empty() && self.stack_axis.is_none()
+        self.moves.is_empty() && self.stack_axis.is_none() && self.picture.is_none()
     }
 
     pub(crate) fn is_one_hot(&self) -> bool {

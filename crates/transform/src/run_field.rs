@@ -1,11 +1,12 @@
 //! One field of a batch, made from the fields that were read.
 
 use forebay_batch::{BatchMemory, Buffer, FieldArray};
-use forebay_container::cf::ValueKind;
+use forebay_container::{Number, cf::ValueKind};
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     field_form::FieldForm,
+    picture::{PictureScratch, PictureStep},
     piece::{PieceSource, SourcePiece},
     program::FieldProgram,
 };
@@ -21,11 +22,13 @@ impl FieldProgram {
         let sources =
             self.sources.iter().map(|at| made.get(*at).ok_or_else(missing)).collect::<Result<Vec<_>>>()?;
         let first = sources.first().ok_or_else(missing)?;
-        let is_ragged = first.offsets.is_some();
+        let is_ragged = first.offsets.is_some() && self.picture.is_none();
         let out_shape = self.out_shape(first, seeds.len(), is_ragged)?;
         let count: usize = out_shape.iter().product();
         let mut bytes = memory.take(count * self.element_len())?;
-        if self.is_in_place() {
+        if let Some(picture) = &self.picture {
+            self.run_pictures(picture, first, &out_shape, seeds, &mut bytes)?;
+        } else if self.is_in_place() {
             self.run_whole(first, &out_shape, usize::from(!is_ragged), &mut bytes)?;
             if !is_ragged {
                 clear_padding(seeds, &mut bytes);
@@ -38,7 +41,8 @@ impl FieldProgram {
             shape.push(*classes);
         }
         let FieldForm { name, dtype, kind, .. } = self.form.clone();
-        Ok(FieldArray { name, dtype, kind, shape, bytes, offsets: first.offsets.clone() })
+        let offsets = first.offsets.clone().filter(|_| is_ragged);
+        Ok(FieldArray { name, dtype, kind, shape, bytes, offsets })
     }
 
     /// The shape of the batch that comes out, without the axis of classes.
@@ -98,6 +102,40 @@ impl FieldProgram {
                 let len = source.bytes.len() / seeds.len();
                 piece.run(&source.bytes[slot * len..(slot + 1) * len], to, *seed)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Picture by picture: each is decoded and given its size, then what else is done is done to it.
+    fn run_pictures(
+        &self,
+        picture: &PictureStep,
+        source: &FieldArray,
+        out_shape: &[usize],
+        seeds: &[Option<u64>],
+        to: &mut Buffer,
+    ) -> Result<()> {
+        let from = PieceSource { number: 0, from: Some(Number::U8), element_len: 1, axes_before: 0 };
+        let piece = SourcePiece::new(self, from, picture.shape().to_vec(), &out_shape[1..]);
+        let offsets = source.offsets.as_deref().filter(|offsets| offsets.len() == seeds.len() + 1);
+        let offsets = offsets.ok_or_else(missing)?;
+        let out_len = to.len().checked_div(seeds.len()).unwrap_or(0);
+        if out_len == 0 {
+            return Ok(());
+        }
+        let mut scratch = PictureScratch::default();
+        for ((slot, seed), to) in seeds.iter().enumerate().zip(to.chunks_exact_mut(out_len)) {
+            let Some(seed) = seed else {
+                to.fill(0);
+                continue;
+            };
+            let place = |at: usize| usize::try_from(offsets[at]).ok();
+            let encoded =
+                place(slot).zip(place(slot + 1)).and_then(|(start, end)| source.bytes.get(start..end));
+            let pixels = picture
+                .decode(encoded.ok_or_else(missing)?, *seed, &mut scratch)
+                .map_err(|error| error.at(format!("picture {slot} of the batch")))?;
+            piece.run(pixels, to, *seed)?;
         }
         Ok(())
     }

@@ -40,6 +40,22 @@ pub struct TransformedField {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum TransformOp {
+    /// A JPEG or PNG file, as bytes of any number, becomes a picture of one size: the first thing that is done.
+    DecodeImage {
+        /// Rows of pixels.
+        height: u64,
+        /// Pixels of a row.
+        width: u64,
+        /// What of the picture is taken.
+        #[serde(default)]
+        crop: PictureCrop,
+        /// Where the axis of the three colours stands.
+        #[serde(default)]
+        channels: ChannelPlace,
+        /// Those of the same key draw the same numbers.
+        #[serde(default)]
+        key: u32,
+    },
     /// A box of these lengths, cut out at random or from the middle.
     Crop {
         /// How long it is along each axis.
@@ -109,6 +125,39 @@ pub enum TransformOp {
         /// Which.
         to: Number,
     },
+}
+
+/// What of a picture is taken before it is given its size.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum PictureCrop {
+    /// All of it, stretched to the size.
+    #[default]
+    None,
+    /// Its middle, after its shorter side was given a length.
+    Center {
+        /// That length; by default as little as covers the size.
+        #[serde(default)]
+        shorter: Option<usize>,
+    },
+    /// A random box.
+    Random {
+        /// The least and the greatest part of the area.
+        scale: [f64; 2],
+        /// The least and the greatest ratio of width to height.
+        ratio: [f64; 2],
+    },
+}
+
+/// Where the axis of colours stands in a picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChannelPlace {
+    /// Behind rows and columns, as files have it.
+    #[default]
+    Last,
+    /// Before them, as PyTorch's layers take it.
+    First,
 }
 
 /// Where a box is cut out.

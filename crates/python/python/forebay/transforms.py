@@ -29,6 +29,7 @@ __all__ = [
     "Cast",
     "CenterCrop",
     "Clip",
+    "DecodeImage",
     "Log",
     "Normalize",
     "OneHot",
@@ -40,7 +41,7 @@ __all__ = [
     "splitmix64",
 ]
 
-_KINDS = {"crop": 1, "flip": 2, "roll": 3}
+_KINDS = {"crop": 1, "flip": 2, "roll": 3, "picture": 4}
 
 
 def splitmix64(words: npt.ArrayLike) -> npt.NDArray[np.uint64]:
@@ -55,9 +56,9 @@ def splitmix64(words: npt.ArrayLike) -> npt.NDArray[np.uint64]:
 
 
 def draw(seeds: npt.ArrayLike, kind: str, from_end: int = 1, key: int = 0) -> npt.NDArray[np.uint64]:
-    """What a transform of ``kind`` (``"crop"``, ``"flip"`` or ``"roll"``) draws for each of ``batch.seeds``, along the axis
+    """What a transform of ``kind`` (``"crop"``, ``"flip"``, ``"roll"`` or ``"picture"``) draws for each of ``batch.seeds``, along the axis
     that is ``from_end`` from the end (1 for the last): ``splitmix64(seed ^ splitmix64(kind << 48 | from_end << 32 | key))``, with
-    1, 2 and 3 for the kinds."""
+    1 to 4 for the kinds. Pictures count what they draw in place of axes."""
     purpose = splitmix64(_KINDS[kind] << 48 | from_end << 32 | key)
     return splitmix64(np.asarray(seeds, np.uint64) ^ purpose)
 
@@ -117,6 +118,66 @@ class CenterCrop(RandomCrop):
         axes = self.axes if self.axes is not None else tuple(range(-len(self.sizes), 0))
         start = [(shape[_place(axis, len(shape))] - size) // 2 for axis, size in zip(axes, self.sizes)]
         return np.tile(np.array(start, np.int64), (len(np.atleast_1d(np.asarray(seeds))), 1))
+
+
+@dataclass(frozen=True)
+class DecodeImage:
+    """JPEG and PNG files of any size, as bytes, become pictures of ``height`` rows and ``width`` columns in colour: the first step
+    of a field such as ``encoded``.
+
+    ``crop="none"`` stretches the whole picture. ``"center"`` makes its shorter side ``shorter`` pixels long, by default as few as
+    cover the size, and takes the middle: torchvision's ``Resize`` and ``CenterCrop``. ``"random"`` takes a box of a random part
+    ``scale`` of the area and a random ``ratio`` of width to height: ``RandomResizedCrop``. Sizes are changed as the bilinear filter
+    of Pillow 13 does it, to the same levels. ``channels`` is ``"last"``, or ``"first"`` as PyTorch's layers take it.
+    """
+
+    height: int
+    width: int
+    crop: str = "none"
+    shorter: int | None = None
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    channels: str = "last"
+    key: int = 0
+
+    def _spec(self) -> dict[str, Any]:
+        if self.crop not in ("none", "center", "random"):
+            raise ValueError(f"DecodeImage: crop={self.crop!r}; give 'none', 'center' or 'random'")
+        if self.channels not in ("last", "first"):
+            raise ValueError(f"DecodeImage: channels={self.channels!r}; give 'last' or 'first'")
+        if self.shorter is not None and self.crop != "center":
+            raise ValueError(f"DecodeImage: shorter={self.shorter!r} belongs to crop='center'")
+        crop: dict[str, Any] = {"kind": self.crop}
+        if self.crop == "center":
+            crop["shorter"] = None if self.shorter is None else whole("shorter", self.shorter)
+        if self.crop == "random":
+            crop |= {"scale": [float(part) for part in self.scale], "ratio": [float(part) for part in self.ratio]}
+        sides = {"height": whole("height", self.height), "width": whole("width", self.width)}
+        return {"op": "decode_image", **sides, "crop": crop, "channels": self.channels, "key": whole("key", self.key)}
+
+    def boxes(self, seeds: npt.ArrayLike, sizes: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The boxes that ``crop="random"`` takes, for ``batch.seeds`` and the ``sizes`` (height, width) of the pictures: top, left,
+        height and width, one row a sample."""
+        drawn = [draw(seeds, "picture", number, self.key) for number in range(40)]
+        pairs = np.asarray(sizes, np.int64).reshape(-1, 2).tolist()
+        rows = [self._box([int(one[sample]) for one in drawn], *pair) for sample, pair in enumerate(pairs)]
+        return np.array(rows, np.int64).reshape(-1, 4)
+
+    def _box(self, drawn: list[int], height: int, width: int) -> tuple[int, int, int, int]:
+        part = lambda low, high, word: low + (high - low) * ((word >> 11) * 2.0**-53)  # noqa: E731
+        low, high = self.ratio
+        for first, second, third, fourth in zip(*(drawn[start::4] for start in range(4))):
+            area = float(height) * width * part(*self.scale, first)
+            ratio = math.exp(part(math.log(low), math.log(high), second))
+            rows, columns = round(math.sqrt(area / ratio)), round(math.sqrt(area * ratio))
+            if 0 < rows <= height and 0 < columns <= width:
+                return third * (height - rows + 1) >> 64, fourth * (width - columns + 1) >> 64, rows, columns
+        rows, columns = height, width
+        if width / height < low:
+            rows = min(max(round(width / low), 1), height)
+        elif width / height > high:
+            columns = min(max(round(height * high), 1), width)
+        return (height - rows) // 2, (width - columns) // 2, rows, columns
 
 
 @dataclass(frozen=True)
@@ -224,10 +285,10 @@ class Cast:
         return {"op": "cast", "to": _number(self.dtype)}
 
 
-Transform = Union[RandomCrop, CenterCrop, RandomFlip, RandomRoll, Normalize, Log, Clip, OneHot, Cast]
+Transform = Union[DecodeImage, RandomCrop, CenterCrop, RandomFlip, RandomRoll, Normalize, Log, Clip, OneHot, Cast]
 """Any of them."""
 
-_ALL = (RandomCrop, RandomFlip, RandomRoll, Normalize, Log, Clip, OneHot, Cast)
+_ALL = (DecodeImage, RandomCrop, RandomFlip, RandomRoll, Normalize, Log, Clip, OneHot, Cast)
 
 
 def _number(dtype: Any) -> str:

@@ -22,7 +22,7 @@ def write(path: Path, sizes: list[tuple[int, int]] = SIZES, **options: Any) -> P
     with h5py.File(path, "w") as file:
         for number, (rows, atoms) in enumerate(sizes):
             group = file.create_group(f"mol_{number}")
-            chunks = {"chunks": (2, atoms, 3), **options} if options and rows else {}
+            chunks = {"chunks": (min(2, rows), atoms, 3), **options} if options and rows else {}
             group.create_dataset("coordinates", data=RANDOM.random((rows, atoms, 3)).astype("f4"), **chunks)
             group["energy"] = RANDOM.random(rows)
             group["species"] = RANDOM.integers(1, 9, atoms)

@@ -97,7 +97,7 @@ def test_texts_and_sequences_reach_pytorch(path: Path) -> None:
         assert isinstance(batch["pulse"], torch.Tensor) and isinstance(batch.offsets["pulse"], torch.Tensor)
         assert batch["code"] == [f"c{number % 5}" for number in batch.indices.tolist()]
         check(batch, path)
-    assert Dataset(path, fields=["name", "code"])[8] == {"name": words()[8], "code": "c3"}
+    assert Dataset(forebay.open(path, ["name", "code"]))[8] == {"name": words()[8], "code": "c3"}
 
 
 def test_samples_of_several_texts_are_lists_of_them(tmp_path: Path) -> None:

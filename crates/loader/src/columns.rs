@@ -122,7 +122,8 @@ fn plain_column(
     };
     let starts = Starts::new(counts)
         .ok_or_else(|| Error::new(ErrorKind::Invalid, "more samples than can be counted"))?;
-    let (form, elements) = variable::form(elements, boundary::form(samples, &parts)?)?;
+    let (form, elements) =
+        variable::form(elements, boundary::form(samples, &parts)?).map_err(|error| parts[0].named(error))?;
     let element_len = parts.iter().map(ColumnPart::element_len).max().unwrap_or(0);
     let own = parts[0].dtype();
     let is_mixed = parts.iter().any(|part| !native::same_native(part.dtype(), own));
@@ -144,7 +145,7 @@ fn plain_column(
         is_grouped: samples.groups().is_some(),
         elements,
     };
-    check_convert(&column)?;
+    check_convert(&column).map_err(|error| column.parts[0].named(error))?;
     Ok(column)
 }
 

@@ -20,7 +20,7 @@ from ._subset import Subset
 
 
 @overload
-def concat(*sets: Dataset | Subset) -> Dataset | Subset: ...
+def concat(*sets: Dataset | Subset) -> Dataset | Subset: ...  # type: ignore[overload-overlap]
 
 
 @overload

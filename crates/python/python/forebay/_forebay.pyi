@@ -29,6 +29,7 @@ __all__ = [
     "RawStagedFile",
     "RawStatistics",
     "RawStore",
+    "RawStoreConcat",
     "RawSubset",
     "SampleReader",
     "SystemError",

@@ -19,6 +19,7 @@ class StoreConcat(Store):
         self._joined = RawStoreConcat([store._raw for store in stores])
         self.label = stores[0].label
         self._files = None
+        self._is_auto, self._made = False, None
 
     @property
     def _raw(self) -> Any:

@@ -4,16 +4,20 @@
 //! each file are counted from that of the first.
 
 mod join_plan;
+mod joined_variable;
 mod time_shift;
 
-use std::{collections::HashMap, ops::Range};
+use std::collections::HashMap;
 
 use forebay_container::{Array, Container, Selection, Span, Values, Variable};
 use forebay_format::Opened;
 use forebay_loader::AxisName;
 use forebay_source::{Error, ErrorKind, Result};
 
-use self::{join_plan::JoinPlan, time_shift::TimeShift};
+use self::{
+    join_plan::JoinPlan,
+    joined_variable::{JoinedVariable, own, place},
+};
 
 /// Several files as one, whose rows follow each other along an axis; or one file as it is.
 #[derive(Debug)]
@@ -22,15 +26,6 @@ pub struct JoinedFiles {
     /// What all files together are; nothing of one file, which is what it is.
     container: Option<Container>,
     joined: HashMap<String, JoinedVariable>,
-}
-
-/// A variable that goes on from file to file.
-#[derive(Debug)]
-struct JoinedVariable {
-    /// The first row of each file, and one past the last of all.
-    starts: Vec<u64>,
-    /// By how much the times of each file are moved.
-    shifts: Vec<Option<TimeShift>>,
 }
 
 impl JoinedFiles {
@@ -103,39 +98,6 @@ impl JoinedFiles {
             }
         }
         Ok(whole.unwrap_or_else(|| empty(variable, selection)))
-    }
-}
-
-impl JoinedVariable {
-    /// The files that have some of `rows`, and which of their own rows these are; at least one.
-    fn parts(&self, rows: Range<u64>) -> Vec<(usize, Range<u64>)> {
-        let own = |number: usize| {
-            let (start, end) = (self.starts[number], self.starts[number + 1]);
-            rows.start.max(start)..rows.end.min(end)
-        };
-        let count = self.starts.len() - 1;
-        let parts = (0..count).filter(|number| !own(*number).is_empty());
-        let parts: Vec<_> = parts
-            .map(|number| {
-                (number, own(number).start - self.starts[number]..own(number).end - self.starts[number])
-            })
-            .collect();
-        if parts.is_empty() { vec![(0, 0..0)] } else { parts }
-    }
-}
-
-/// The variable that the file `opened` has under `name`.
-fn own<'a>(opened: &'a Opened, name: &str) -> Result<&'a Variable> {
-    // A leading slash: the stored name.
-    opened.variable(&format!("/{name}"))
-}
-
-/// `error`, with the variable and the file it is about.
-fn place(opened: &Opened, name: &str, error: Error) -> Error {
-    let error = error.at(format!("variable '{name}'"));
-    match opened.container().sources.first() {
-        Some(id) => error.at(&id.locator),
-        None => error,
     }
 }
 

@@ -7,7 +7,10 @@ use forebay_format::Opened;
 use forebay_loader::AxisName;
 use forebay_source::{Error, ErrorKind, Result};
 
-use super::{JoinedVariable, own, place, time_shift::TimeShift};
+use super::{
+    joined_variable::{JoinedVariable, own, place},
+    time_shift::TimeShift,
+};
 
 /// Attributes by which stored numbers become values: rows of one variable have these in common.
 const PACKING: [&str; 8] =

@@ -142,6 +142,7 @@ def test_an_iterable_dataset_has_a_length_and_a_state(ds: forebay.Dataset) -> No
     assert [batch.indices.tolist() for batch in other] == rest and len(seen + rest) == 6
 
 
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning")
 def test_torchdata_resumes_its_workers(ds: forebay.Dataset) -> None:
     stateful = pytest.importorskip("torchdata.stateful_dataloader")
     made = lambda: stateful.StatefulDataLoader(

@@ -95,6 +95,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(inspect::inspect_file, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::format_at, module)?)?;
     module.add_function(wrap_pyfunction!(absolute_path, module)?)?;
+    module.add_function(wrap_pyfunction!(expanded_files, module)?)?;
     module.add_function(wrap_pyfunction!(memory_report, module)?)?;
     module.add_function(wrap_pyfunction!(set_workers, module)?)?;
     module.add_function(wrap_pyfunction!(parse_size, module)?)?;
@@ -108,6 +109,12 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn absolute_path(name: &str) -> PyResult<String> {
     forebay::Origins::new().absolute(name).map_err(error::raised)
+}
+
+/// The files that `names` stand for, patterns and folders looked up, in the order a set has them.
+#[pyfunction]
+fn expanded_files(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<String>> {
+    interruptible::interruptible(py, move || forebay::expand(&names))
 }
 
 /// What this process may take of the node's memory budget, and who in it has taken how much, as JSON.

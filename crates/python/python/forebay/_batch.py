@@ -221,7 +221,8 @@ class Batch(dict[str, Any]):
         return _html.table(title, ("field", "type", "shape"), rows)
 
     def __reduce__(self) -> Any:
-        return _rebuild, (type(self), dict(self), [self._kept(name) for name in _PUBLIC])
+        state = [self._kept(name) for name in _PUBLIC]
+        return _rebuild, (type(self), dict(self), state, getattr(self, "_axes", None))
 
     def _kept(self, name: str) -> Any:
         """The attribute ``name`` as it is pickled: origins that nobody asked for go with the data set."""
@@ -240,10 +241,14 @@ def _rounded(length: int, multiple_of: int) -> int:
 _PUBLIC = [name for name in Batch.__slots__ if not name.startswith("_")]
 
 
-def _rebuild(kind: type[Batch], fields: dict[str, Any], state: list[Any]) -> Batch:
+def _rebuild(
+    kind: type[Batch], fields: dict[str, Any], state: list[Any], axes: dict[str, int] | None = None
+) -> Batch:
     batch = kind(fields)
     for name, value in zip(_PUBLIC, state):
         setattr(batch, name, value)
+    if axes is not None:
+        batch._axes = axes
     return batch
 
 

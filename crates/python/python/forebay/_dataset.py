@@ -14,6 +14,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from . import _html
+from ._anndata import cell_fields
 from ._batch import Batch, sample_of, split_samples
 from ._dates import DAYS
 from ._forebay import (
@@ -63,6 +64,7 @@ def open(
     gaps: Literal["split", "cross"] = "split",
     cf: CF = False,
     mask_valid: bool = False,
+    convention: Literal["anndata"] | None = None,
     memory: int | str | None = None,
     transfer_size: int | str | None = None,
     spill: str | os.PathLike[str] | None = None,
@@ -93,6 +95,11 @@ def open(
     ``cf="mask"`` gives a field ``NAME_mask`` besides, instead of NaN for missing values. :class:`Field` tells more of it,
     and of ``mask_valid``. By default values are as they are stored.
 
+    ``convention="anndata"`` is for AnnData's ``.h5ad`` files and Zarr stores, in which a sample is a cell. ``fields`` are elements of
+    it: ``"X"`` (the default), ``"layers/counts"``, ``"obsm/X_pca"``, or the name of a column of ``obs``. Rows of sparse
+    matrices are made whole; ``"X/data"`` and ``"X/indices"`` are their values and columns as they are stored. A categorical column gives its
+    codes, and :attr:`Dataset.categories` what they stand for; a nullable one also ``NAME_mask``. Files must have the same genes.
+
     ``tiers`` are nearer places for copies, the fastest first: words such as ``"memory:4GiB"``,
     ``"disk:/nvme/$USER:100GiB:keep"`` or a folder, or dicts as in ``forebay.toml``; ``[]`` for none, and by default what
     ``config``, the environment or ``forebay.toml`` say. ``policy`` says which copies leave a full tier: a name, or a
@@ -104,6 +111,8 @@ def open(
     memory cannot hold, ``spill_quota`` the most it takes.
     """
     samples = _checked_boundary(samples)
+    if _checked_convention(convention, samples, files_axis) and fields is None:
+        fields = ["X"]
     named = _named(fields)
     label_name = None
     if label is not None:
@@ -125,6 +134,9 @@ def open(
     if not named:
         raise ValueError("name the fields of a sample, as in fields=['image']; `forebay inspect FILE` lists variables")
     lists = [_paths(files)]
+    # What another rank has told names the fields as they are stored already.
+    if convention is not None and heard.get() is None:
+        named = cell_fields(named, lists[0], _paths)
     specs: list[dict[str, Any]] = []
     over = None if files_axis is None else FilesAxis(files_axis, gaps)
     for name, one in named.items():
@@ -142,6 +154,18 @@ def open(
     }
     through = TierOptions(tiers, policy, config, placement_threads, tier_block, whole_file, tier_ahead)
     return Dataset(json.dumps(spec), json.dumps(options), label_name, through, *(heard.get() or ()))
+
+
+def _checked_convention(convention: Any, samples: Any, files_axis: Any) -> bool:
+    """Whether files follow a convention, which must be known, and says itself what a sample is."""
+    if convention is None:
+        return False
+    if convention != "anndata":
+        raise ValueError(f"convention={convention!r}; there is 'anndata'")
+    for name, given in (("samples", samples), ("files_axis", files_axis)):
+        if given is not None:
+            raise ValueError(f"{name}={given!r} with convention='anndata', where a sample is a cell")
+    return True
 
 
 heard: ContextVar[tuple[tuple[str, str], bytes] | None] = ContextVar("heard", default=None)
@@ -458,6 +482,12 @@ class Dataset(SetOperations):
         return [name for name, *_ in self._opened.fields()]
 
     @property
+    def categories(self) -> dict[str, dict[str, int]]:
+        """By field whose integers stand for names, such as cell types or classes of pictures: the integer of each name, the same
+        in all files."""
+        return {name: dict(categories) for name, categories in self._opened.categories()}
+
+    @property
     def files(self) -> list[str]:
         """The files, each once: absolute paths without links among their folders, or URLs."""
         return self._opened.files()
@@ -486,8 +516,8 @@ class Dataset(SetOperations):
         }
         for name, calendar in self._opened.calendars():
             fields[name].update(units=DAYS, calendar=calendar)
-        for name, categories in self._opened.categories():
-            fields[name]["categories"] = dict(categories)
+        for name, categories in self.categories.items():
+            fields[name]["categories"] = categories
         return {
             "samples": len(self),
             "files": self.files,

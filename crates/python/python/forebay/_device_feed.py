@@ -14,8 +14,11 @@ AHEAD = 2
 """Copies that are under way or done, ahead of the batch that the consumer has."""
 MOST_COPIES = 6
 """Copies whose host memory is held: one more has to wait for the oldest."""
-MOST_STEPS = 8
-"""Batches whose work the device has yet to do: a program that only queues work would otherwise fill the device with batches."""
+MARKED_STEPS, MOST_MARKS = 4, 2
+"""Every so many batches the point is marked that the device has to come to, and so many marks may be ahead of it: a program that only
+queues work would otherwise fill the device with batches. A mark takes 24 us of a host whose step takes 1 ms."""
+SETTLED_COPIES = 3
+"""Copies that are let go together: they are done in the order they were started in, so one question answers for all."""
 
 
 class Event(Protocol):
@@ -97,7 +100,8 @@ class DeviceFeed(Generic[Host, Target]):
         self._coming: deque[_Coming[Target]] = deque()
         # Host memory that a copy may still read, oldest first.
         self._copies: deque[tuple[Event, Host]] = deque()
-        self._steps: deque[Event] = deque()
+        self._marks: deque[Event] = deque()
+        self._given = 0
         self._process = os.getpid()
 
     def __iter__(self) -> DeviceFeed[Host, Target]:
@@ -123,8 +127,8 @@ class DeviceFeed(Generic[Host, Target]):
 
     def close(self) -> None:
         """Waits for the copies that are under way, and lets all go. May be called more than once."""
-        held = (self._coming, self._copies, self._steps)
-        self._coming, self._copies, self._steps = deque(), deque(), deque()
+        held = (self._coming, self._copies, self._marks)
+        self._coming, self._copies, self._marks = deque(), deque(), deque()
         if self._process != os.getpid():
             _left_behind.append(held)
             return
@@ -161,12 +165,15 @@ class DeviceFeed(Generic[Host, Target]):
         self._coming.append(_Coming(raw, layout, target, copied))
 
     def _let_go(self) -> None:
-        """Lets go of host memory whose copy is done."""
-        while self._copies and self._copies[0][0].query():
-            self._copies.popleft()
+        """Lets go of host memory whose copies are done."""
+        while len(self._copies) >= SETTLED_COPIES and self._copies[SETTLED_COPIES - 1][0].query():
+            for _ in range(SETTLED_COPIES):
+                self._copies.popleft()
 
     def _keep_pace(self) -> None:
         """Waits where the device has the work of too many batches to do."""
-        self._steps.append(self._copier.mark())
-        if len(self._steps) > MOST_STEPS:
-            self._steps.popleft().synchronize()
+        self._given += 1
+        if self._given % MARKED_STEPS == 0:
+            self._marks.append(self._copier.mark())
+            if len(self._marks) > MOST_MARKS:
+                self._marks.popleft().synchronize()

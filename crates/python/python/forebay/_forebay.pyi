@@ -38,6 +38,7 @@ __all__ = [
     "WarmingRun",
     "__version__",
     "absolute_path",
+    "expanded_files",
     "format_at",
     "inspect_file",
     "memory_report",
@@ -519,6 +520,9 @@ def register_format(
 
 def absolute_path(name: str) -> str:
     """The path or pattern, absolute and with ``~`` and variables written out; a URL stands for itself."""
+
+def expanded_files(names: list[str]) -> list[str]:
+    """The files that paths, patterns and folders stand for, in the order a set has them."""
 
 def memory_report() -> str:
     """What this process may take of the node's memory budget, and who in it has taken how much, as JSON."""

@@ -157,6 +157,12 @@ class Subset(SetOperations):
         return self.base.fields
 
     @property
+    def categories(self) -> dict[str, dict[str, int]]:
+        """By field whose integers stand for names, the integer of each name, as in ``base``; none where it is a store."""
+        categories: dict[str, dict[str, int]] = getattr(self.base, "categories", {})
+        return categories
+
+    @property
     def tiers(self) -> list[dict[str, Any]]:
         """The tiers it is read through."""
         return self.base.tiers
@@ -208,7 +214,10 @@ class Subset(SetOperations):
     def batch(self, numbers: Any) -> Batch:
         """The samples ``numbers``, side by side: a slice, a sequence or array of whole numbers, or a mask."""
         chosen = np.frombuffer(_chosen(numbers, len(self)).samples(), np.int64)
-        return Batch._of(self._raw_batch(chosen.tolist()))
+        batch = Batch._of(self._raw_batch(chosen.tolist()))
+        if batch.offsets:
+            batch._axes = self._axes
+        return batch
 
     @property
     def _axes(self) -> dict[str, int]:

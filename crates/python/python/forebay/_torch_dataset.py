@@ -173,7 +173,10 @@ class Dataset(torch.utils.data.Dataset[Any]):
         return self._split(self._batch(indices))
 
     def _batch(self, indices: Sequence[int]) -> Batch:
-        return Batch._tensors(self.dataset._raw_batch(indices))
+        batch = Batch._tensors(self.dataset._raw_batch(indices))
+        if batch.offsets:
+            batch._axes = self.dataset._axes
+        return batch
 
     def _split(self, batch: Batch) -> list[dict[str, Any]]:
         """The samples of ``batch``, each a dict of views."""

@@ -22,6 +22,7 @@ from ._subset import Subset
 
 # Before PyTorch itself: where that is not installed, it says what to do.
 from ._torch_dataset import Batch, Dataset, StoreDataset, _opened, collate
+from ._graphs import graphs
 from ._torch_formats import ADIOS2, GNCF, HDF5, NC, NetCDF, Silo, Zarr
 
 from . import _device_memory  # isort: skip
@@ -49,6 +50,7 @@ __all__ = [
     "StoreDataset",
     "Zarr",
     "collate",
+    "graphs",
 ]
 
 

@@ -37,6 +37,8 @@ say "tests"
 if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --workspace "${flags[@]}"
 else
+    # Some tests run an example, which nextest builds by itself.
+    cargo build --workspace --examples "${flags[@]}"
     cargo test --workspace --lib --bins --tests "${flags[@]}"
 fi
 cargo test --doc --workspace "${flags[@]}"

@@ -137,7 +137,10 @@ def test_a_scalar_is_refused_and_named(make: Make) -> None:
         forebay.open(path, ["x"])
 
 
-@pytest.mark.parametrize("kind", [h5py.string_dtype(), h5py.vlen_dtype(np.dtype("<i4"))], ids=["text", "numbers"])
+VARIABLE_PAIR = np.dtype([("name", h5py.string_dtype()), ("x", "<i4")])
+
+
+@pytest.mark.parametrize("kind", [VARIABLE_PAIR, h5py.vlen_dtype(h5py.string_dtype())], ids=["compound", "texts"])
 def test_elements_of_different_lengths_are_refused_and_named(tmp_path: Path, kind: Any) -> None:
     path = tmp_path / "vlen.h5"
     with h5py.File(path, "w") as file:

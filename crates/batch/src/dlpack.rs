@@ -181,10 +181,13 @@ unsafe extern "C" fn delete<M>(managed: *mut M) {
 /// The type of an element of `field`, and the axes that it has besides those of the field.
 fn data_type(field: &FieldArray) -> Result<(DLDataType, Vec<u64>)> {
     let has_no_type = || {
-        let what = format!("DLPack has no type for {}", field.dtype);
+        let what = match field.kind {
+            ValueKind::Text | ValueKind::Texts => "DLPack has no type for text".to_owned(),
+            _ => format!("DLPack has no type for {}", field.dtype),
+        };
         Error::new(ErrorKind::Unsupported, what).at(format!("field '{}'", field.name))
     };
-    if matches!(field.kind, ValueKind::Datetime | ValueKind::Timedelta) {
+    if matches!(field.kind, ValueKind::Datetime | ValueKind::Timedelta | ValueKind::Text | ValueKind::Texts) {
         return Err(has_no_type());
     }
     let (mut dtype, mut inner) = (&field.dtype, Vec::new());

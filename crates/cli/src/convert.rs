@@ -16,7 +16,7 @@ mod zarr_type;
 use std::{path::PathBuf, time::Instant};
 
 use clap::ValueEnum;
-use forebay::{Error, ErrorKind, Locator, Opened, Result, Variable};
+use forebay::{Error, ErrorKind, JoinedFiles, Locator, Result, Variable, loader::AxisName, sample_words};
 use serde::Serialize;
 
 use self::{
@@ -37,12 +37,15 @@ Examples:
   forebay convert era5.h5 era5.zarr --variable t2m --chunk 64,256,256 one variable, in chunks of another shape
   forebay convert era5.h5 era5.zarr --filter gzip:6
   forebay convert era5.h5 t2m.npy --variable t2m                      for numpy.load
+  forebay convert 'era5_2020-*.nc' era5.zarr --files-axis time        months, one after the other
 
 The output appears under its name when it is whole, or not at all; what is there already is not touched. Memory does \
 not grow with the variables. Zarr is version 3; attributes and names of axes go with it, and chunks that were never \
 written stay away. --chunk holds for variables of as many axes; others keep their chunks, or get some of about 4 MiB.
 
-JSON: input, output, to, seconds, variables[name, shape, chunk, chunk_count, logical_bytes, stored_bytes], \
+Several files become one: variables that begin with the axis of --files-axis have the rows of all files, in the order of their names; times are counted from the date of the first. Others have to be the same in all files.
+
+JSON: input, inputs, output, to, seconds, variables[name, shape, chunk, chunk_count, logical_bytes, stored_bytes], \
 left_out[name, why].";
 
 /// A file of a few kilobytes can claim any shape: what takes hours to write is written only when it is named.
@@ -52,11 +55,12 @@ const MOST_UNNAMED_BYTES: u64 = 1 << 40;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConvertArgs {
-    /// The file, or its URL.
-    #[arg(value_parser = path_arg::file())]
-    input: Locator,
+    /// The file, or its URL; several files, patterns such as 'era5_*.nc' or folders, whose rows follow each other.
+    #[arg(required = true, num_args = 1.., value_name = "INPUT", value_parser = path_arg::files())]
+    inputs: Vec<String>,
 
     /// Where the result goes: a folder for Zarr, a file for NPY.
+    #[arg(required = true)]
     output: PathBuf,
 
     /// Only this variable; may be given more than once [default: all that can be].
@@ -70,6 +74,10 @@ pub(crate) struct ConvertArgs {
     /// How chunks are compressed: `zstd:3`, `gzip:4` or `none`.
     #[arg(long, value_name = "FILTER")]
     filter: Option<ChunkCodec>,
+
+    /// The axis along which several files follow each other [default: the first axis that can grow, or is called time].
+    #[arg(long, value_name = "AXIS", value_parser = sample_words::axis_name)]
+    files_axis: Option<AxisName>,
 
     /// The format of the result [default: as the name of the output says].
     #[arg(long, value_name = "FORMAT")]
@@ -101,8 +109,10 @@ pub(crate) fn run(context: &Context, args: &ConvertArgs) -> Result<u8> {
         let error = Error::new(ErrorKind::Invalid, "is there already").hint("remove it, or name another");
         return Err(error.at(args.output.display()));
     }
-    let opened = context.open(&args.input)?;
-    let (variables, left_out) = args.choose(&opened, to).map_err(|error| error.at(&args.input))?;
+    let inputs = path_arg::expanded(&args.inputs)?;
+    let files = inputs.iter().map(|input| context.open(input)).collect::<Result<Vec<_>>>()?;
+    let opened = JoinedFiles::new(files, args.files_axis.as_ref(), &args.variables)?;
+    let (variables, left_out) = args.choose(&opened, to).map_err(|error| error.at(&inputs[0]))?;
     let total = variables.iter().fold(0u64, |sum, variable| sum.saturating_add(variable.logical_len()));
     let bar = progress::bar(total, Beside::Quiet);
     // A file removes itself on an interrupt; a folder is removed by the writer that fills it.
@@ -115,7 +125,15 @@ pub(crate) fn run(context: &Context, args: &ConvertArgs) -> Result<u8> {
     };
     bar.finish_and_clear();
     let Some(written) = written? else { return Ok(exit::INTERRUPTED) };
-    tell(context, args, to, (&written, &left_out), began)?;
+    if context.json {
+        let input = inputs.iter().map(Locator::to_string).collect::<Vec<_>>();
+        output::say(serde_json::json!({
+            "input": input[0], "inputs": input, "output": args.output.to_string_lossy(), "to": to,
+            "seconds": began.elapsed().as_secs_f64(), "variables": written, "left_out": left_out,
+        }))?;
+    } else {
+        tell(&written, &left_out)?;
+    }
     Ok(exit::SUCCESS)
 }
 
@@ -141,7 +159,7 @@ impl ConvertArgs {
     /// The variables that are converted, and those that cannot be.
     fn choose<'a>(
         &self,
-        opened: &'a Opened,
+        opened: &'a JoinedFiles,
         to: To,
     ) -> Result<(Vec<&'a Variable>, Vec<UnconvertedVariable>)> {
         let container = opened.container();
@@ -190,20 +208,7 @@ impl ConvertArgs {
     }
 }
 
-fn tell(
-    context: &Context,
-    args: &ConvertArgs,
-    to: To,
-    (written, left_out): (&[Written], &[UnconvertedVariable]),
-    began: Instant,
-) -> Result<()> {
-    let seconds = began.elapsed().as_secs_f64();
-    if context.json {
-        return output::say(serde_json::json!({
-            "input": args.input.to_string(), "output": args.output.to_string_lossy(), "to": to, "seconds": seconds,
-            "variables": written, "left_out": left_out,
-        }));
-    }
+fn tell(written: &[Written], left_out: &[UnconvertedVariable]) -> Result<()> {
     for one in written {
         let shape = show::tuple(&one.shape.iter().map(u64::to_string).collect::<Vec<_>>());
         let (logical, stored) = (show::size(one.logical_bytes), show::size(one.stored_bytes));

@@ -7,12 +7,12 @@ use forebay::{
     config::OriginConfig,
     container::unpack::{Unpack, UnpackKind},
     container::{Number, cf::ValueKind},
-    loader::{AxisName, Boundary, Convert, FieldSpec, Offsets},
+    loader::{Convert, FieldSpec},
     source::{path_of_text, text_of_path},
 };
 use serde::Serialize;
 
-use crate::{Context, path_arg, show};
+use crate::{Context, path_arg, samples_arg::SamplesArgs, show};
 
 /// Which files, and what of them is a sample.
 #[derive(Clone, Debug, clap::Args)]
@@ -31,10 +31,8 @@ pub(crate) struct SetArgs {
     #[arg(long, value_name = "FIELD", value_parser = FieldArg::parse)]
     label: Option<FieldArg>,
 
-    /// Sample boundary: what of a variable is one sample: fixed:ROWS, along:AXIS or along:AXIS:ROWS, ragged:OFFSETS or whole (one for
-    /// each file).
-    #[arg(long, value_name = "BOUNDARY", default_value = "fixed:1", value_parser = boundary)]
-    samples: Boundary,
+    #[command(flatten)]
+    samples: SamplesArgs,
 
     /// Unpack values as the CF conventions say: scale_factor, add_offset, missing values, times.
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "decoded")]
@@ -99,6 +97,7 @@ impl Chosen {
                 ValueKind::Datetime => "datetime64[ns]".to_owned(),
                 ValueKind::Timedelta => "timedelta64[ns]".to_owned(),
                 ValueKind::Days(calendar) => format!("{} days since 1970-01-01 ({calendar})", facts.dtype),
+                ValueKind::Text | ValueKind::Texts => "text".to_owned(),
                 ValueKind::Number | ValueKind::Bool => facts.dtype.to_string(),
             },
             sample_shape: facts.sample_shape,
@@ -134,10 +133,14 @@ impl SetArgs {
             named => (named.to_vec(), None),
         };
         let label = self.label.iter().filter(|label| named.iter().all(|field| field.name != label.name));
-        let mut fields: Vec<FieldSpec> = named.iter().map(|field| field.spec(self.samples.clone())).collect();
-        fields.extend(label.map(|label| label.spec(self.label_samples())));
-        for field in &mut fields {
-            field.convert.unpack = self.cf.map(CfArg::unpack);
+        let all = named.iter().map(|field| (field, false)).chain(label.map(|label| (label, true)));
+        let all: Vec<(&FieldArg, bool)> = all.collect();
+        self.samples.check(&all.iter().map(|(field, _)| field.name.as_str()).collect::<Vec<_>>())?;
+        let mut fields = Vec::with_capacity(all.len());
+        for (field, is_label) in all {
+            let mut spec = field.spec();
+            spec.convert.unpack = self.cf.map(CfArg::unpack);
+            fields.extend(self.samples.cut(spec, is_label)?);
         }
         let spec = SetSpec { files: vec![self.paths.clone()], fields: SampleSpec { fields } };
         let set = forebay::open_set_among(origins, spec, context.index.as_ref())?;
@@ -159,26 +162,20 @@ impl SetArgs {
         Ok(())
     }
 
-    fn label_samples(&self) -> Boundary {
-        match &self.samples {
-            Boundary::Ragged { .. } => Boundary::default(),
-            samples => samples.clone(),
-        }
-    }
-
     /// Every variable of the first file with as many rows as the largest, and a word on that.
     fn by_default(&self, context: &Context, origins: &Origins) -> Result<(Vec<FieldArg>, Option<String>)> {
         let files = forebay::expand_among(origins, &self.paths)?;
         let at = Locator::new(files[0].as_str());
         let opened = forebay::open(Arc::clone(origins.of(&at)), &at, context.index.as_ref())?;
+        if self.samples.need_names() {
+            let error = Error::new(ErrorKind::Invalid, "which members of the groups are fields?");
+            return Err(error.hint("name them with --field; `forebay inspect` lists them").at(&files[0]));
+        }
         let label = self.label.as_ref().map(|label| label.variable.trim_matches('/'));
-        let offsets = match &self.samples {
-            Boundary::Ragged { offsets: Offsets::Variable(name), .. } => Some(name.trim_matches('/')),
-            _ => None,
-        };
+        let tables = self.samples.tables();
         let is_field = |variable: &&Variable| {
-            let name = Some(variable.name.as_str());
-            can_be_sample(variable) && name != label && name != offsets
+            let name = variable.name.as_str();
+            can_be_sample(variable) && Some(name) != label && !tables.contains(&name)
         };
         let candidates: Vec<&Variable> = opened.container().listed().filter(is_field).collect();
         // Of equally large ones the first.
@@ -223,10 +220,9 @@ impl FieldArg {
         Ok(Self { name: name.to_owned(), variable: variable.to_owned(), to })
     }
 
-    fn spec(&self, samples: Boundary) -> FieldSpec {
+    fn spec(&self) -> FieldSpec {
         FieldSpec {
             variable: self.variable.clone(),
-            samples,
             convert: Convert { to: self.to, ..Convert::default() },
             ..FieldSpec::new(&self.name)
         }
@@ -252,29 +248,6 @@ fn number(name: &str) -> Option<Number> {
     })
 }
 
-fn boundary(text: &str) -> Result<Boundary, String> {
-    match text.split_once(':') {
-        None if text == "whole" => Ok(Boundary::Whole),
-        Some(("fixed", rows)) => match rows.parse() {
-            Ok(0) | Err(_) => Err(format!("'{rows}' is no number of rows")),
-            Ok(rows) => Ok(Boundary::Fixed { rows }),
-        },
-        Some(("ragged", offsets)) if !offsets.is_empty() => {
-            Ok(Boundary::Ragged { offsets: Offsets::Variable(offsets.to_owned()), axis: 0 })
-        }
-        Some(("along", axis)) if !axis.is_empty() => {
-            // Names may have colons of their own.
-            let (axis, rows) = match axis.rsplit_once(':') {
-                Some((axis, rows)) if rows.parse::<u64>().is_ok() => (axis, rows.parse().unwrap_or(1)),
-                _ => (axis, 1),
-            };
-            let axis = axis.parse().map_or_else(|_| AxisName::Name(axis.to_owned()), AxisName::Index);
-            Ok(Boundary::Along { axis, rows })
-        }
-        _ => Err("samples are fixed:ROWS, along:AXIS, ragged:OFFSETS or whole".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,19 +260,5 @@ mod tests {
         assert_eq!(parsed("x=grid/t2m:float16"), expected("x", "grid/t2m", Some(Number::F16)));
         assert_eq!(parsed("a:b"), expected("a:b", "a:b", None));
         assert!(parsed("=image").is_err() && parsed("x=").is_err() && parsed(":float32").is_err());
-    }
-
-    #[test]
-    fn boundaries_are_read_and_others_refused() {
-        assert_eq!(boundary("fixed:3"), Ok(Boundary::Fixed { rows: 3 }));
-        assert_eq!(boundary("whole"), Ok(Boundary::Whole));
-        let offsets = Offsets::Variable("ptr".into());
-        assert_eq!(boundary("ragged:ptr"), Ok(Boundary::Ragged { offsets, axis: 0 }));
-        let along = |axis, rows| Ok(Boundary::Along { axis, rows });
-        assert_eq!(boundary("along:time"), along(AxisName::Name("time".into()), 1));
-        assert_eq!(boundary("along:2:4"), along(AxisName::Index(2), 4));
-        for text in ["along:", "fixed", "fixed:0", "fixed:x", "ragged:", "windows"] {
-            assert!(boundary(text).is_err(), "{text}");
-        }
     }
 }

@@ -19,7 +19,7 @@
 //! | `config` | the configuration in force, and the flags that change it |
 //! | `doctor` | what forebay would use on this machine, and why |
 //! | `hdf5_env`, `run` | HDF5 programs with the plug-ins: the variables, and a program started with them |
-//! | `fields`, `options` | the set and the loader, as the command line says them |
+//! | `fields`, `samples_arg`, `options` | the set and the loader, as the command line says them |
 //! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
 
 mod bandwidth;
@@ -50,6 +50,7 @@ mod remedy;
 mod report;
 mod rows;
 mod run;
+mod samples_arg;
 mod shortest;
 mod show;
 mod simulate;

@@ -37,6 +37,7 @@ Examples:
   forebay load train.h5                                  every variable that fits, one epoch
   forebay load 'train/*.h5' --field image --label label --batch 64 --epochs 3
   forebay load graphs.h5 --field pos --field z --label y --samples ragged:ptr
+  forebay load 'era5_*.nc' --field t2m --samples windows:time=4 --targets time=1,6 --files-axis time --cf
   forebay load train.h5 --field x=image:float16 --shuffle block --memory 2GiB
   forebay load '/lustre/set/*.h5' --epochs 3 --tier disk:/nvme/$USER:100GiB    through a tier
   forebay load train.h5 --compute-ms 20                  a model that takes 20 ms for a batch

@@ -26,6 +26,7 @@ Examples:
   forebay plan train.h5                                  every variable that fits
   forebay plan 'train/*.h5' --field image --label label --batch 64 --memory 2GiB
   forebay plan graphs.h5 --field pos --label y --samples ragged:ptr --shuffle block
+  forebay plan 'era5_*.nc' --field t2m --samples windows:time=4 --stride time=1 --files-axis time
   forebay plan 'train/*.h5' --tier memory:4GiB --tier disk:/nvme/$USER:100GiB
   forebay plan train.h5 --spill-quota 0 --json | jq .estimates.full.first.decoded_again
 

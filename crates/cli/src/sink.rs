@@ -29,6 +29,11 @@ impl Sink {
         Self::Checksum(Sha256::new())
     }
 
+    /// True when people or programs read values as text, false for their bytes.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self, Self::Text(_) | Self::Json(_))
+    }
+
     /// Lines of text for values of `shape`.
     pub(crate) fn text(shape: &[u64]) -> Self {
         Self::Text(TextRows::new(Box::new(output::stdout()), shape))

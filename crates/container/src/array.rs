@@ -30,6 +30,17 @@ pub enum Values {
     },
 }
 
+impl Values {
+    /// The bytes of element `index`, where elements differ in length.
+    pub fn element(&self, index: u64) -> Option<&[u8]> {
+        let Self::Variable { offsets, bytes } = self else { return None };
+        let index = usize::try_from(index).ok()?;
+        let ends = [*offsets.get(index)?, *offsets.get(index + 1)?].map(usize::try_from);
+        let [Ok(start), Ok(end)] = ends else { return None };
+        bytes.get(start..end)
+    }
+}
+
 impl Array {
     /// Elements in all.
     pub fn element_count(&self) -> u64 {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Array, Number, Scalar, Variable};
 pub use calendar::Calendar;
-pub use time::{NOT_A_TIME, TimeUnits};
+pub use time::{NOT_A_TIME, TimeUnits, iso_time};
 
 /// How the numbers of a variable are packed. Types are chosen as xarray's `decode_cf` chooses them, with these
 /// differences: missing values are compared as they are stored, so that none slips through because it was rounded
@@ -40,7 +40,7 @@ pub struct Packing {
     pub is_bool: bool,
 }
 
-/// What unpacked values stand for.
+/// What values in memory stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ValueKind {
     /// Numbers.
@@ -54,6 +54,10 @@ pub enum ValueKind {
     Timedelta,
     /// Days since 1970-01-01 of a calendar, with fractions; NaN for none.
     Days(Calendar),
+    /// Bytes of texts, UTF-8: each sample is one text, as long as it is.
+    Text,
+    /// Bytes of texts, UTF-8: each sample is any number of texts, each of which is ended by a NUL.
+    Texts,
 }
 
 /// A number that values are multiplied by, or that is added.

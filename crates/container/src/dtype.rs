@@ -239,6 +239,16 @@ impl Dtype {
         }
     }
 
+    /// What elements of any length consist of: the bytes of a text, the items of a sequence. Any other type is its own.
+    pub fn values(&self) -> &Self {
+        const BYTE: &Dtype = &Dtype::Number { number: Number::U8, order: ByteOrder::NATIVE };
+        match self {
+            Self::VarText { .. } => BYTE,
+            Self::Sequence { item, .. } => item,
+            _ => self,
+        }
+    }
+
     /// The number type of its elements in memory, if they are numbers.
     pub fn number(&self) -> Option<Number> {
         match self {

@@ -15,6 +15,7 @@
 //! | `dtype/` | what one element is, and how it is stored |
 //! | `extents`, `chunk_table`, `source_index`, `segments`, `shards`, `boxes`, `mapping`, `mappings`, `interval_tree`, `heap` | where values lie: chunks, segments, shards, boxes, parts of other variables |
 //! | `shape`, `grid`, `selection`, `slabs`, `runs`, `windows`, `window_axis`, `sample_index`, `series`, `repeated`, `gaps` | arithmetic of chunks, hyperslabs, ranges read as one, and boxes that are samples, over several files too, but not over gaps |
+//! | `sample_spec` | what a sample is, as the user says it |
 //! | `row_alone`, `cost`, `chunk_sizes` | whether rows can be read by themselves, what that costs, how long stored chunks are |
 //! | `native/`, `nonstandard`, `convert`, `scalar`, `array` | stored elements as the machine's own numbers, values with a shape |
 //! | `cast`, `recode`, `categories` | numbers as other numbers, by NumPy's rules and by a table; tables of names, joined |
@@ -51,6 +52,7 @@ pub mod repeated;
 mod row_alone;
 pub mod runs;
 pub mod sample_index;
+pub mod sample_spec;
 mod saved;
 mod scalar;
 mod segments;

@@ -44,6 +44,12 @@ impl RepeatedAxis {
 }
 
 impl RepeatedBox {
+    /// All of an array of `shape`, for each of `count` samples.
+    pub fn whole(shape: &[u64], count: u64) -> Self {
+        let whole = |len: &u64| RepeatedAxis { window: WindowAxis::whole(*len), every: 1 };
+        Self { count, axes: shape.iter().map(whole).collect(), is_whole: true }
+    }
+
     /// Puts the box of sample `number` into `out`.
     pub fn spans(&self, number: u64, out: &mut [Span]) {
         for (span, axis) in out.iter_mut().zip(&self.axes) {

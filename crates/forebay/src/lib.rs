@@ -9,6 +9,8 @@
 //! | `open` | the way from a path to an opened container |
 //! | `origins` | which side a name belongs to: this machine, or behind a URL |
 //! | `files`, `set` | from patterns and fields to a set of samples |
+//! | `joined_files/` | several files as one along an axis |
+//! | `sample_words` | what a sample is, in words |
 //! | `parallel_map` | the same work for each of many files, on threads |
 //! | `describe_cost` | what it took to describe a file |
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
@@ -27,10 +29,12 @@ mod files;
 mod foresight;
 mod index_cache;
 mod job_comm;
+mod joined_files;
 mod open;
 mod origins;
 mod parallel_map;
 mod peer_tier;
+pub mod sample_words;
 mod set;
 mod slow;
 mod statistics;
@@ -64,6 +68,7 @@ pub use forebay_transform as transform;
 pub use foresight::{LoaderForesight, PolicyForecast, TierForecast, TierPlan, foresee};
 pub use index_cache::IndexCache;
 pub use job_comm::{DataPath, Launcher, job_comm, mpi_comm, torch_comm};
+pub use joined_files::JoinedFiles;
 pub use open::{open, open_file, open_file_with};
 pub use origins::Origins;
 pub use peer_tier::{PeerTier, join_job};
@@ -71,6 +76,7 @@ pub use set::{NameKind, SetSpec, open_named_set, open_set, open_set_among, open_
 pub use slow::SlowFiles;
 pub use statistics::{StatisticsRun, forms_of, saved_statistics};
 pub use store_set::{
-    FillOptions, FillProgress, OnLost, StoreMaker, StoredField, added_identity, auto_width, fill_store,
+    FillOptions, FillProgress, OnLost, StoreConcat, StoreMaker, StoredField, added_identity, auto_width,
+    fill_store,
 };
 pub use told_containers::ToldContainers;

@@ -5,14 +5,17 @@
 //! | `field` | what the values of a stored variable are |
 //! | `auto_width` | how many ranks hold the set between them, by memory and latency |
 //! | `fill` | a set of files into a store: each rank reads its share |
+//! | `concat` | batches from several stores as from one |
 //! | `maker` | batches from a store, and from files where a rank is gone |
 
 mod auto_width;
+mod concat;
 mod field;
 mod fill;
 mod maker;
 
 pub use auto_width::auto_width;
+pub use concat::StoreConcat;
 pub use field::StoredField;
 pub use fill::{FillOptions, FillProgress, fill_store};
 pub use maker::{OnLost, StoreMaker, added_identity};

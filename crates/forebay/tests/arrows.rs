@@ -23,7 +23,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "forebay-source",
         ],
     ),
-    ("forebay-transform", &["forebay-batch", "forebay-container", "forebay-filter", "forebay-plan", "forebay-source"]),
+    (
+        "forebay-transform",
+        &["forebay-batch", "forebay-container", "forebay-filter", "forebay-plan", "forebay-source"],
+    ),
     ("forebay-mount", &["forebay-source"]),
     ("forebay-mpi", &["forebay-source", "forebay-store"]),
     ("forebay-store", &["forebay-scratch", "forebay-source"]),

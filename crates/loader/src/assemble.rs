@@ -6,6 +6,7 @@ mod fields;
 mod pieced;
 mod rows;
 mod unverified;
+mod variable;
 
 use std::sync::Arc;
 

@@ -37,6 +37,7 @@ impl IndexRequest<'_> {
             Boundary::Fixed { rows } => {
                 Ok(SampleIndex::Rows { rows: *rows, count: sample_count(*rows, shape[0])? })
             }
+            Boundary::GroupRows { .. } => Ok(SampleIndex::Rows { rows: 1, count: shape[0] }),
             Boundary::Along { axis, rows } => {
                 let axis = self.axis(axis)?;
                 let count = sample_count(*rows, shape[axis])?;
@@ -282,7 +283,7 @@ fn sample_count(rows: u64, row_count: u64) -> Result<u64> {
 pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<SampleForm> {
     check_offsets(boundary, parts)?;
     let first = part_form(boundary, &parts[0]);
-    let is_whole = matches!(boundary, Boundary::Whole | Boundary::Groups { .. });
+    let is_whole = *boundary == Boundary::Whole || boundary.groups().is_some();
     for part in &parts[1..] {
         let own = part_form(boundary, part);
         if own == first {
@@ -304,8 +305,7 @@ pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<SampleFo
         return Err(part.named(error));
     }
     if let (true, SampleForm::Stacked { shape }) = (is_whole, &first) {
-        let lens = |part: &ColumnPart| part.variable().grid.shape.first().copied();
-        if parts.iter().any(|part| lens(part) != lens(&parts[0])) {
+        if parts.iter().any(|part| part_form(boundary, part) != first) {
             return Ok(SampleForm::Joined { axis: 0, shape: shape.clone() });
         }
     }

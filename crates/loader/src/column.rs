@@ -45,6 +45,8 @@ pub(crate) struct Column {
     pub(crate) dense: Option<DenseColumn>,
     /// True when every group of a file is a part of its own.
     pub(crate) is_grouped: bool,
+    /// What its elements consist of, where they differ in length by themselves: numbers of a sequence, or a text.
+    pub(crate) elements: Option<ValueKind>,
 }
 
 /// Where the values of sparse rows go.
@@ -55,6 +57,9 @@ pub(crate) struct DenseColumn {
     /// How many a row has.
     pub(crate) columns: u64,
 }
+
+/// Numbers, or bytes of text, that are expected of a sample of which only reading tells how many it has.
+const GUESSED_LEN: u64 = 64;
 
 /// How the samples of a column stand in a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,22 +117,24 @@ impl ColumnPart {
         self.index.count()
     }
 
-    /// The type of its values: of a member, or of whole elements.
+    /// The type of its values: of a member, of whole elements, or of what elements of any length consist of.
     pub(crate) fn dtype(&self) -> &Dtype {
-        self.member.as_ref().map_or(&self.variable().dtype, |member| &member.dtype)
+        self.member.as_ref().map_or(self.variable().dtype.values(), |member| &member.dtype)
     }
 
     /// Bytes of an element as it is read.
     pub(crate) fn element_len(&self) -> usize {
-        self.variable().dtype.native_len()
+        self.variable().dtype.values().native_len()
     }
 
-    /// Elements of all samples along the axis they are joined by.
-    pub(crate) fn total_along(&self, axis: usize) -> u64 {
+    /// Elements of all samples along the axis they are joined by, each `unit` elements wide.
+    pub(crate) fn total_along(&self, axis: usize, unit: u64) -> u64 {
         match &self.index {
+            index if self.variable().dtype.is_variable() => index.count().saturating_mul(GUESSED_LEN),
             SampleIndex::Ragged { bounds, .. } => bounds.total(),
             // Rows of one length among ragged ones lie flat.
-            SampleIndex::Rows { .. } => product(&self.variable().grid.shape),
+            SampleIndex::Rows { .. } => product(&self.variable().grid.shape).checked_div(unit).unwrap_or(0),
+            SampleIndex::Repeated(own) => own.count.saturating_mul(self.variable().grid.shape[axis]),
             _ => self.variable().grid.shape[axis],
         }
     }
@@ -255,6 +262,9 @@ impl Column {
 
     /// What values in a batch stand for: plain numbers where the user has them cast or scaled.
     pub(crate) fn kind(&self) -> ValueKind {
+        if let Some(text) = self.elements.filter(|kind| *kind != ValueKind::Number) {
+            return text;
+        }
         let unpacked = self.unpacked.filter(|_| !self.convert.changes_values());
         unpacked.map_or(ValueKind::Number, |unpacked| unpacked.kind)
     }
@@ -293,11 +303,23 @@ impl Column {
         }
     }
 
-    /// How long sample `number` of `part` is along the axis it is joined by.
+    /// Elements of an index along the axis that samples are joined by.
+    fn stacked_unit(&self) -> u64 {
+        match &self.form {
+            SampleForm::Stacked { .. } => 1,
+            SampleForm::Joined { axis, shape } => others(shape, *axis),
+        }
+    }
+
+    /// How long sample `number` of `part` is along the axis it is joined by; a guess where only reading it tells.
     pub(crate) fn len_along(&self, part: &ColumnPart, number: u64, axis: usize) -> u64 {
         match &part.index {
-            SampleIndex::Whole => part.variable().grid.shape[axis],
-            SampleIndex::Rows { rows, .. } => rows.saturating_mul(product(&part.variable().grid.shape[1..])),
+            _ if self.elements.is_some() => GUESSED_LEN,
+            SampleIndex::Whole | SampleIndex::Repeated(_) => part.variable().grid.shape[axis],
+            SampleIndex::Rows { rows, .. } => {
+                let unit = self.stacked_unit();
+                rows.saturating_mul(product(&part.variable().grid.shape[1..])).checked_div(unit).unwrap_or(0)
+            }
             index => index.len_along(number),
         }
     }
@@ -308,7 +330,8 @@ impl Column {
             return self.starts.counts();
         }
         let same_file = |one: &ColumnPart, other: &ColumnPart| Arc::ptr_eq(&one.opened, &other.opened);
-        self.parts.chunk_by(same_file).map(|groups| groups.len() as u64).collect()
+        let samples = |groups: &[ColumnPart]| groups.iter().map(ColumnPart::sample_count).sum();
+        self.parts.chunk_by(same_file).map(samples).collect()
     }
 
     /// The samples of the whole set that are `numbers` of file `part`.
@@ -337,8 +360,9 @@ impl Column {
     /// The usual number of elements of one sample, as it is read.
     pub(crate) fn mean_count(&self) -> u64 {
         let SampleForm::Joined { axis, shape } = &self.form else { return self.stacked_count().unwrap_or(0) };
-        let along = self.parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.total_along(*axis)));
-        along.saturating_mul(others(shape, *axis)) / self.len().max(1)
+        let unit = others(shape, *axis);
+        let totals = self.parts.iter().map(|part| part.total_along(*axis, unit));
+        totals.fold(0u64, u64::saturating_add).saturating_mul(unit) / self.len().max(1)
     }
 
     /// Bytes of an element in a batch.

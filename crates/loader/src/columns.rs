@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use forebay_container::{
-    Dtype, Variable, native,
+    Dtype, Variable,
+    cf::ValueKind,
+    native,
     sample_index::SampleIndex,
     unpack::{Unpacked, Unpacker, widest},
 };
@@ -17,6 +19,7 @@ use crate::{
     ride::{self, Leading},
     series, sparse,
     spec::{Boundary, Centres, FieldSpec, Offsets},
+    variable,
 };
 
 /// The columns of `fields`: first those by which samples are counted, then those that lack an axis and come along.
@@ -30,7 +33,7 @@ pub(crate) fn columns(fields: &[FieldSpec], files: &[Vec<Arc<Opened>>]) -> Resul
         }
         let list = files.get(field.files).filter(|list| !list.is_empty());
         let list = list.ok_or_else(|| Error::new(ErrorKind::Invalid, "no files").at(at(field)))?;
-        lists.push((field, list, ride::rides(field, list)));
+        lists.push((field, list, ride::rides(field, list) || ride::rides_in_groups(field, fields)));
     }
     let all_ride = lists.iter().all(|(.., rides)| *rides);
     if let Some((field, ..)) =
@@ -49,6 +52,7 @@ pub(crate) fn columns(fields: &[FieldSpec], files: &[Vec<Arc<Opened>>]) -> Resul
         leads.push(made.map_err(|error| error.at(at(field)))?);
     }
     let Some(first) = leads.iter().flatten().next() else { return Ok(Vec::new()) };
+    ride::check_groups(leads.iter().flatten())?;
     let leading = Leading::of(first);
     let mut riding = Vec::new();
     for (field, list, _) in lists.iter().zip(&leads).filter(|(_, made)| made.is_none()).map(|(list, _)| list)
@@ -68,7 +72,8 @@ fn column(
 ) -> Result<Column> {
     let mut column = plain_column(field, &field.variable, files, bounds, leading)?;
     let Some(dense) = &field.dense else { return Ok(column) };
-    let is_flat = matches!(&column.form, SampleForm::Joined { axis: 0, shape } if shape.len() == 1);
+    let is_flat = matches!(&column.form, SampleForm::Joined { axis: 0, shape } if shape.len() == 1)
+        && column.elements.is_none();
     if column.has_mask() {
         let what = "sparse rows have no mask";
         return Err(Error::new(ErrorKind::Unsupported, what).hint("unpack them without one"));
@@ -106,8 +111,10 @@ fn plain_column(
     match (samples, leading) {
         (Boundary::Series(series), _) => series::cut(field, series, &mut parts, bounds, leading)?,
         (Boundary::Constant, Some(leading)) => ride::repeat(field, &mut parts[0], leading)?,
+        (Boundary::Groups { .. }, Some(leading)) => ride::repeat_groups(&mut parts, leading)?,
         _ => {}
     }
+    let elements = variable::elements(field, &parts)?;
     let (dtype, categories) = join::types(field, &mut parts)?;
     let counts = match &parts[0].index {
         SampleIndex::Series(part) => part.windows().begins(),
@@ -115,7 +122,8 @@ fn plain_column(
     };
     let starts = Starts::new(counts)
         .ok_or_else(|| Error::new(ErrorKind::Invalid, "more samples than can be counted"))?;
-    let form = boundary::form(samples, &parts)?;
+    let (form, elements) =
+        variable::form(elements, boundary::form(samples, &parts)?).map_err(|error| parts[0].named(error))?;
     let element_len = parts.iter().map(ColumnPart::element_len).max().unwrap_or(0);
     let own = parts[0].dtype();
     let is_mixed = parts.iter().any(|part| !native::same_native(part.dtype(), own));
@@ -134,9 +142,10 @@ fn plain_column(
         parts,
         starts,
         dense: None,
-        is_grouped: matches!(samples, Boundary::Groups { .. }),
+        is_grouped: samples.groups().is_some(),
+        elements,
     };
-    check_convert(&column)?;
+    check_convert(&column).map_err(|error| column.parts[0].named(error))?;
     Ok(column)
 }
 
@@ -157,7 +166,7 @@ fn parts(
         return Ok(parts);
     }
     for (file, opened) in files.iter().enumerate() {
-        if let Boundary::Groups { pattern } = samples {
+        if let Some(pattern) = samples.groups() {
             for name in group_parts::members(opened, pattern, variable)? {
                 parts.push(part(field, &name, samples, (file, opened), bounds)?);
             }
@@ -243,10 +252,7 @@ fn readable(variable: &Variable, samples: &Boundary) -> Result<()> {
     if let Some(why) = variable.dtype.refusal() {
         return Err(Error::new(ErrorKind::Unsupported, why));
     }
-    if variable.dtype.is_variable() {
-        let what = format!("holds {}, whose elements differ in length", variable.dtype);
-        return Err(Error::new(ErrorKind::Unsupported, what).hint("a tensor needs elements of one length"));
-    }
+    variable::check(&variable.dtype, samples)?;
     let takes_scalars = matches!(samples, Boundary::Whole | Boundary::Groups { .. } | Boundary::Constant);
     if variable.grid.shape.is_empty() && !takes_scalars {
         let error = Error::new(ErrorKind::Invalid, "a scalar has no samples");
@@ -257,8 +263,10 @@ fn readable(variable: &Variable, samples: &Boundary) -> Result<()> {
 
 fn check_convert(column: &Column) -> Result<()> {
     let convert = &column.convert;
-    if convert.changes_values() && column.dtype.number().is_none() {
-        let what = format!("{} is no number that can be cast or scaled", column.dtype);
+    let is_text = matches!(column.kind(), ValueKind::Text | ValueKind::Texts);
+    if convert.changes_values() && (is_text || column.dtype.number().is_none()) {
+        let named = if is_text { "text".to_owned() } else { column.dtype.to_string() };
+        let what = format!("{named} is no number that can be cast or scaled");
         return Err(Error::new(ErrorKind::Invalid, what));
     }
     let Some(axes) = &convert.axes else { return Ok(()) };

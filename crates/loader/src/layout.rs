@@ -273,8 +273,8 @@ impl SetLayout {
     }
 
     fn storage(&mut self, part: &ColumnPart, request_bytes: u64, by_units: bool) -> Storage {
-        if part.variable().grid.shape.is_empty() {
-            // A scalar has no rows, and nothing that could come along with it.
+        if part.variable().grid.shape.is_empty() || part.variable().dtype.is_variable() {
+            // A scalar has no rows, and nothing that could come along with it; elements of any length fit no unit.
             return Storage::Boxes;
         }
         let alone = row_alone(part.opened.container(), part.variable());

@@ -9,11 +9,10 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `spec` | what a sample is, as the user says it |
 //! | `boundary` | which part of a variable a sample is |
 //! | `series`, `ride`, `group_parts`, `origins` | boxes that go on from file to file; fields that are the same for all; groups that are samples; where boxes lie |
 //! | `column`, `columns`, `set`, `fingerprint` | one field over all files; all samples under one index; by what they are known again |
-//! | `join`, `categories`, `sparse` | files that differ as one field: types, integers that stand for names, columns of sparse rows |
+//! | `join`, `categories`, `sparse`, `variable` | files that differ as one field: types, integers that stand for names, columns of sparse rows; texts and sequences |
 //! | `shuffle_group` | which samples a block shuffle keeps together; the order itself is the crate `plan`'s |
 //! | `layout`, `units`, `unit_slices` | how samples are read: from where they are stored, or from decoded units |
 //! | `walk` | the walk over the samples of a batch that reading, `estimate/` and `schedule` share |
@@ -29,6 +28,8 @@
 //! | `estimate/`, `share` | what an epoch will cost, computed without running it |
 //! | `options` | what the user may set |
 //! | `to_usize` | counts of 64 bits as indexes |
+
+use forebay_container::sample_spec as spec;
 
 mod assemble;
 mod batch;
@@ -67,16 +68,20 @@ mod share;
 mod shares;
 mod shuffle_group;
 mod sparse;
-mod spec;
 mod spill_folder;
 mod to_usize;
 mod tuning;
 mod unit_slices;
 mod units;
+mod variable;
 mod walk;
 
 pub use batch::{Batch, FailedSample, Receipt};
 pub use estimate::{EpochCost, Estimate};
+pub use forebay_container::sample_spec::{
+    AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, FilesAxis, Leads, Offsets, SampleSpec,
+    SeriesSpec,
+};
 pub use loader::{Batches, Loader};
 pub use options::{OnError, Options, SpillOptions};
 pub use origins::AxisOrigins;
@@ -87,7 +92,3 @@ pub use set::{FieldFacts, SampleSet};
 pub use setup::InForce;
 pub use shares::Shares;
 pub use shuffle_group::set_identity;
-pub use spec::{
-    AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, FilesAxis, Leads, Offsets, SampleSpec,
-    SeriesSpec,
-};

@@ -68,11 +68,12 @@ impl Column {
     /// The longest of the samples that take more than `memory` bytes, where they differ in length.
     fn longest_beyond(&self, memory: u64, sampler: &Sampler) -> Option<Longest<'_>> {
         let SampleForm::Joined { axis, shape } = &self.form else { return None };
-        let each = others(shape, *axis).saturating_mul(self.element_len.max(self.final_len()) as u64);
+        let unit = others(shape, *axis);
+        let each = unit.saturating_mul(self.element_len.max(self.final_len()) as u64);
         let mut longest: Option<Longest<'_>> = None;
         for (number, part) in (0u32..).zip(&self.parts) {
             // Most files hold less than memory in all: only the others are looked at sample by sample.
-            if part.total_along(*axis).saturating_mul(each) <= memory {
+            if part.total_along(*axis, unit).saturating_mul(each) <= memory {
                 continue;
             }
             let samples = self.samples(number, 0..part.sample_count());

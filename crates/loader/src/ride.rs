@@ -74,6 +74,42 @@ pub(crate) fn rides(field: &FieldSpec, files: &[Arc<Opened>]) -> bool {
     found(&field.variable, files).is_some_and(|variable| names.iter().any(|name| lacks(variable, name)))
 }
 
+/// True when `field` is all of a member of groups of which other `fields` have a sample for each row: it comes with every row.
+pub(crate) fn rides_in_groups(field: &FieldSpec, fields: &[FieldSpec]) -> bool {
+    let Boundary::Groups { pattern } = &field.samples else { return false };
+    fields
+        .iter()
+        .any(|other| matches!(&other.samples, Boundary::GroupRows { pattern: own } if own == pattern))
+}
+
+/// Refuses members of one group that have different numbers of rows.
+pub(crate) fn check_groups<'a>(columns: impl Iterator<Item = &'a Column>) -> Result<()> {
+    let mut grouped = columns.filter(|column| column.is_grouped);
+    let Some(first) = grouped.next() else { return Ok(()) };
+    for (one, other) in grouped.flat_map(|column| first.parts.iter().zip(&column.parts)) {
+        if one.index.count() != other.index.count() {
+            let what =
+                format!("has {} rows, '{}' {}", other.index.count(), one.variable().name, one.index.count());
+            let error = Error::new(ErrorKind::Invalid, what);
+            return Err(other.named(error.hint("a member without that axis takes samples=Groups(pattern)")));
+        }
+    }
+    Ok(())
+}
+
+/// Makes each of `parts` come with every row of its group.
+pub(crate) fn repeat_groups(parts: &mut [ColumnPart], leading: &Leading<'_>) -> Result<()> {
+    if !leading.column.is_grouped || leading.column.parts.len() != parts.len() {
+        let what = format!("comes with rows of groups, and field '{}' has others", leading.column.name);
+        return Err(Error::new(ErrorKind::Invalid, what));
+    }
+    for (part, own) in parts.iter_mut().zip(&leading.column.parts) {
+        let whole = RepeatedBox::whole(&part.variable().grid.shape, own.index.count());
+        part.index = SampleIndex::Repeated(Arc::new(whole));
+    }
+    Ok(())
+}
+
 /// The variable `name` of the first file that has it.
 fn found<'a>(name: &str, files: &'a [Arc<Opened>]) -> Option<&'a Variable> {
     files.iter().find_map(|opened| opened.container().variable(name).ok())
@@ -123,6 +159,9 @@ fn lacks(variable: &Variable, name: &str) -> bool {
 
 /// What a field that rides along is cut by: the axes it has.
 pub(crate) fn own_boundary(field: &FieldSpec, leading: &Leading<'_>, files: &[Arc<Opened>]) -> Boundary {
+    if field.samples.groups().is_some() {
+        return field.samples.clone();
+    }
     let (Some(variable), Some(first)) = (found(&field.variable, files), leading.dimensions().first()) else {
         return Boundary::Constant;
     };

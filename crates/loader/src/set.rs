@@ -101,13 +101,14 @@ impl SampleSet {
     }
 
     /// How long each sample of field `number` of [`fields`](Self::fields) is along the axis that differs; nothing where all have
-    /// one shape.
+    /// one shape, and where only reading a sample tells.
     pub fn joined_lens(&self, number: usize) -> Option<Vec<u64>> {
         let of_fields = self
             .columns
             .iter()
             .flat_map(|column| std::iter::repeat_n(column, 1 + usize::from(column.has_mask())));
-        let column = of_fields.into_iter().nth(number).filter(|column| column.dense.is_none())?;
+        let is_known = |column: &&Column| column.dense.is_none() && column.elements.is_none();
+        let column = of_fields.into_iter().nth(number).filter(is_known)?;
         let SampleForm::Joined { axis, .. } = &column.form else { return None };
         let lens = column
             .parts

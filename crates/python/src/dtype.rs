@@ -83,7 +83,7 @@ pub(crate) fn kind_code(kind: ValueKind) -> Option<(&'static str, &'static str)>
     match kind {
         ValueKind::Datetime => Some(("<M8[ns]", "datetime64[ns]")),
         ValueKind::Timedelta => Some(("<m8[ns]", "timedelta64[ns]")),
-        ValueKind::Number | ValueKind::Bool | ValueKind::Days(_) => None,
+        ValueKind::Number | ValueKind::Bool | ValueKind::Days(_) | ValueKind::Text | ValueKind::Texts => None,
     }
 }
 

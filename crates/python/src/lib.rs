@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `error` | error kinds as Python exceptions |
 //! | `memory`, `array_struct`, `dlpack` | one field of a batch, lent to NumPy and to any framework |
+//! | `texts` | fields of texts, as Python has them |
 //! | `dtype` | element types as NumPy writes them |
 //! | `numpy_type` | element types as NumPy gives them |
 //! | `raw_batch`, `joint_fields` | what a batch is made of, field by field or side by side |
@@ -15,7 +16,7 @@
 //! | `samples` | a set of samples, by number |
 //! | `loader` | epochs of batches |
 //! | `statistics` | statistics of a set, computed step by step |
-//! | `store` | a data set in the memory of all ranks |
+//! | `store`, `store_concat` | a data set in the memory of all ranks; several of them as one |
 //! | `own_format` | a user's own format, written in Python |
 //! | `tiers` | from what Python says of tiers to a configuration |
 //! | `ranking` | a policy that is written in Python |
@@ -56,6 +57,8 @@ mod stage_sealed;
 mod stage_settings;
 mod statistics;
 mod store;
+mod store_concat;
+mod texts;
 mod tiers;
 mod warming;
 
@@ -73,6 +76,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<statistics::RawStatistics>()?;
     module.add_class::<store::RawComm>()?;
     module.add_class::<store::RawStore>()?;
+    module.add_class::<store_concat::RawStoreConcat>()?;
     module.add_class::<store::RawFilling>()?;
     module.add_class::<ranking::PyBlockFacts>()?;
     module.add_class::<stage_area::RawArea>()?;

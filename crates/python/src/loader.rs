@@ -25,6 +25,7 @@ use crate::{
     sampler::{RawDraws, RawSubset, sampled},
     samples::{FieldRow, SampleReader, field_row, tier_value},
     store::RawStore,
+    store_concat::RawStoreConcat,
 };
 
 /// Gives the batches of a set of samples, epoch after epoch.
@@ -105,6 +106,26 @@ impl BatchLoader {
         let backing = memory.map(LoaderMemory::backing);
         let feed = store.feed(&names, options, files, backing.clone())?;
         Self::of(py, feed, store.forms(&names)?, transforms, backing)
+    }
+
+    /// A loader of the variables `names` of several stores, one after another.
+    #[staticmethod]
+    #[pyo3(signature = (stores, names, options, subset=None, draws=None, memory=None, transforms=None))]
+    #[expect(clippy::too_many_arguments, reason = "each is an argument that Python names")]
+    fn of_stores(
+        py: Python<'_>,
+        stores: &RawStoreConcat,
+        names: Vec<String>,
+        options: &str,
+        subset: Option<&RawSubset>,
+        draws: Option<&RawDraws>,
+        memory: Option<&LoaderMemory>,
+        transforms: Option<&str>,
+    ) -> PyResult<Self> {
+        let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
+        let backing = memory.map(LoaderMemory::backing);
+        let feed = stores.feed(&names, options, backing.clone())?;
+        Self::of(py, feed, stores.forms(&names)?, transforms, backing)
     }
 
     /// Name, type and shape of one sample of each field of its batches; `None` along the axis whose length differs.

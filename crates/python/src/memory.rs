@@ -9,13 +9,13 @@ use forebay::{
 };
 use pyo3::{
     prelude::*,
-    types::{PyDict, PyTuple},
+    types::{PyDict, PyList, PyTuple},
 };
 
 use crate::{
     array_struct,
     dlpack::{self, ExportRequest},
-    dtype,
+    dtype, texts,
 };
 
 /// Memory that NumPy may use as long as it holds on to this object, and others until they drop their tensor.
@@ -62,10 +62,16 @@ impl Memory {
         matches!(self.field.dtype, Dtype::Number { number: Number::Bf16, .. })
     }
 
-    /// The bytes of where samples of different lengths begin and end, as 64-bit integers.
+    /// The texts of each sample, or the one it is; nothing where samples are no texts.
+    #[getter]
+    fn texts<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
+        texts::of(py, &self.field)
+    }
+
+    /// The bytes of where samples of different lengths begin and end, as 64-bit integers; nothing for texts.
     #[getter]
     fn offset_bytes(&self) -> Option<Vec<u8>> {
-        let offsets = self.field.offsets.as_ref()?;
+        let offsets = self.field.offsets.as_ref().filter(|_| !texts::are(&self.field))?;
         Some(offsets.iter().flat_map(|offset| offset.to_ne_bytes()).collect())
     }
 

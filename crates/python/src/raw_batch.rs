@@ -18,6 +18,7 @@ use crate::{
     error::raised,
     joint_fields::{JointFields, joint_fields, offsets_field},
     memory::Memory,
+    texts,
 };
 
 /// Fields, sample numbers and seeds.
@@ -127,6 +128,10 @@ impl RawBatch {
         for field in fields {
             let field = Arc::new(field);
             let name = PyString::intern(py, &field.name);
+            if let Some(texts) = texts::of(py, &field)? {
+                batch.set_item(name, texts)?;
+                continue;
+            }
             if let Some(offsets) = &field.offsets {
                 let offsets = Arc::new(offsets_field(&field.bytes, offsets)?);
                 offsets_of.set_item(&name, tensor_of.call1((dlpack::plain_capsule(py, &offsets)?,))?)?;

@@ -149,7 +149,7 @@ pub(crate) struct RawStore {
     /// The sets of files it was filled from: their fields, and by what orders and states know their samples.
     filled: Mutex<Vec<(Vec<String>, SetIdentity)>>,
     /// Bytes that samples by number may take.
-    memory: u64,
+    pub(crate) memory: u64,
 }
 
 #[pymethods]
@@ -252,13 +252,13 @@ impl RawStore {
     }
 
     /// Names of variables, in the order they were added, and how many samples each has.
-    fn variables(&self) -> PyResult<Vec<(String, u64)>> {
+    pub(crate) fn variables(&self) -> PyResult<Vec<(String, u64)>> {
         let variables = self.store.get()?.variables();
         Ok(variables.iter().map(|variable| (variable.name().to_owned(), variable.sample_count())).collect())
     }
 
     /// Name, type for NumPy, shape of a sample and stored type of each variable.
-    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Vec<FieldRow<'py>>> {
+    pub(crate) fn fields<'py>(&self, py: Python<'py>) -> PyResult<Vec<FieldRow<'py>>> {
         let variables = self.store.get()?.variables();
         variables
             .iter()
@@ -302,18 +302,18 @@ impl RawStore {
     }
 
     /// Which samples `rank` holds of the variable `name`.
-    fn samples_of(&self, name: &str, rank: usize) -> PyResult<(u64, u64)> {
+    pub(crate) fn samples_of(&self, name: &str, rank: usize) -> PyResult<(u64, u64)> {
         let samples = self.store.get()?.variable(name).map_err(raised)?.samples_of(rank);
         Ok((samples.start, samples.end))
     }
 
     /// The place of this rank in its replica group, and how many ranks the group has.
-    fn member(&self) -> PyResult<(usize, usize)> {
+    pub(crate) fn member(&self) -> PyResult<(usize, usize)> {
         Ok(self.store.get()?.member())
     }
 
     /// What was read so far, as JSON.
-    fn stats(&self) -> PyResult<String> {
+    pub(crate) fn stats(&self) -> PyResult<String> {
         serde_json::to_string(&self.store.get()?.stats()).map_err(|error| misread(&error))
     }
 
@@ -352,17 +352,22 @@ impl RawStore {
 
     /// What is known of the variables `names`.
     pub(crate) fn forms(&self, names: &[String]) -> PyResult<Vec<FieldForm>> {
-        let store = self.store.get()?;
-        let form = |name: &String| {
-            let variable = store.variable(name)?;
-            let StoredField { dtype, kind, sample_shape, .. } = StoredField::described(&variable)?;
-            Ok(FieldForm { name: name.clone(), dtype, kind, sample_shape })
+        let form = |(name, field): (&String, StoredField)| {
+            let StoredField { dtype, kind, sample_shape, .. } = field;
+            FieldForm { name: name.clone(), dtype, kind, sample_shape }
         };
-        names.iter().map(form).collect::<Result<_, Error>>().map_err(raised)
+        Ok(names.iter().zip(self.described(names)?).map(form).collect())
+    }
+
+    /// What the values of the variables `names` are.
+    pub(crate) fn described(&self, names: &[String]) -> PyResult<Vec<StoredField>> {
+        let store = self.store.get()?;
+        let described = names.iter().map(|name| StoredField::described(&*store.variable(name)?));
+        described.collect::<Result<_, Error>>().map_err(raised)
     }
 
     /// As many threads and batches ahead as memory has room for, at least one.
-    fn within(&self, memory: u64, names: &[String], options: Options) -> PyResult<Options> {
+    pub(crate) fn within(&self, memory: u64, names: &[String], options: Options) -> PyResult<Options> {
         let store = self.store.get()?;
         let mut batch_bytes = 0u128;
         for name in names {
@@ -378,7 +383,7 @@ impl RawStore {
         Ok(Options { read_threads: Some(threads), prefetch, ..options })
     }
 
-    fn maker(&self, names: Vec<String>) -> PyResult<Arc<StoreMaker>> {
+    pub(crate) fn maker(&self, names: Vec<String>) -> PyResult<Arc<StoreMaker>> {
         self.makers.with(Makers::default, |makers| {
             let mut makers = makers.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(maker) = makers.get(&names) {
@@ -484,7 +489,7 @@ fn collective<T: Send>(
 }
 
 /// Runs what may have to wait for other ranks without the interpreter's lock, and looks for signals meanwhile.
-fn with_signals<T: Send>(
+pub(crate) fn with_signals<T: Send>(
     py: Python<'_>,
     patience: Duration,
     work: impl FnOnce(&Wait<'_>) -> forebay::Result<T> + Send,

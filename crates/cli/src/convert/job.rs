@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use forebay::{Opened, Variable};
+use forebay::{JoinedFiles, Variable};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub(super) struct Written {
 
 /// What all writers are given.
 pub(super) struct ConvertJob<'a> {
-    pub(super) opened: &'a Opened,
+    pub(super) opened: &'a JoinedFiles,
     pub(super) variables: Vec<&'a Variable>,
     pub(super) output: &'a Path,
     pub(super) bar: &'a ProgressBar,

@@ -200,7 +200,7 @@ fn errors_have_their_exit_codes_and_say_what_helps() {
     let train = set.path("train_0.h5");
     let fails = |args: &[&str], code, text: &str| fails(&[&["load", &train], args].concat(), code, text);
     fails(&["--field", "imaeg"], 3, "did you mean 'image'?");
-    fails(&["--field", "names"], 5, "whose elements differ in length");
+    fails(&["--field", "names:float32"], 2, "text is no number that can be cast");
     fails(&["--field", "mean"], 2, "a scalar has no samples");
     fails(&["--field", "image", "--field", "image"], 2, "two fields are called 'image'");
     fails(&["--samples", "fixed:7"], 2, "150 rows are no whole number of samples of 7");

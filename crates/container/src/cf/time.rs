@@ -80,6 +80,15 @@ impl TimeUnits {
         Ok(Self { unit_ns, reference_ns, calendar })
     }
 
+    /// How many units lie from the date of `other` to this one's, where both count the same units of one calendar and it is a
+    /// whole number of them.
+    pub fn units_since(self, other: Self) -> Option<i128> {
+        let is_alike = self.unit_ns == other.unit_ns && self.calendar == other.calendar;
+        let between = self.reference_ns.checked_sub(other.reference_ns)?;
+        let unit = i128::from(self.unit_ns);
+        (is_alike && between % unit == 0).then(|| between / unit)
+    }
+
     /// The calendar its dates are of.
     pub fn calendar(self) -> Calendar {
         self.calendar
@@ -131,6 +140,30 @@ impl TimeUnits {
         };
         let time = since.checked_add(self.reference_ns)?;
         i64::try_from(time).ok().filter(|time| *time != NOT_A_TIME)
+    }
+}
+
+/// The time `ns` nanoseconds after 1970 as ISO 8601 writes it, without a fraction where it has none; `NaT` for none.
+pub fn iso_time(ns: i64) -> String {
+    if ns == NOT_A_TIME {
+        return "NaT".to_owned();
+    }
+    let (days, rest) = (ns.div_euclid(DAY_NS), ns.rem_euclid(DAY_NS));
+    // Days from 0000-03-01, of which every 400 years have as many: a year that begins in March has its leap day last.
+    let since = days + 719_468;
+    let (era, of_era) = (since.div_euclid(146_097), since.rem_euclid(146_097));
+    let of_years = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * of_years + of_years / 4 - of_years / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = of_years + era * 400 + i64::from(month <= 2);
+    let (seconds, fraction) = (rest / 1_000_000_000, rest % 1_000_000_000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let time = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+    match fraction {
+        0 => time,
+        fraction => format!("{time}.{}", format!("{fraction:09}").trim_end_matches('0')),
     }
 }
 
@@ -323,5 +356,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn times_are_written_as_iso_8601_has_them() {
+        let day = 86_400_000_000_000;
+        assert_eq!(iso_time(0), "1970-01-01T00:00:00");
+        assert_eq!(iso_time(-1), "1969-12-31T23:59:59.999999999");
+        assert_eq!(iso_time(18_321 * day + 3_600_000_000_000), "2020-02-29T01:00:00");
+        assert_eq!(iso_time(-25_509 * day + 500_000_000), "1900-02-28T00:00:00.5");
+        assert_eq!(iso_time(NOT_A_TIME), "NaT");
+        for (year, days) in [(2000, 10_957), (2100, 47_482), (1899, -25_932)] {
+            assert_eq!(iso_time(days * day), format!("{year}-01-01T00:00:00"));
+        }
+    }
+
+    #[test]
+    fn dates_of_one_unit_lie_whole_units_apart_or_cannot_be_compared() {
+        let units = |text: &str| TimeUnits::parse(text, None).unwrap();
+        let hours = units("hours since 2020-01-01");
+        assert_eq!(units("hours since 2020-02-01").units_since(hours), Some(744));
+        assert_eq!(hours.units_since(units("hours since 2020-01-01 00:30")), None);
+        assert_eq!(units("days since 2020-02-01").units_since(hours), None);
+        assert_eq!(
+            TimeUnits::parse("hours since 2020-02-01", Some("noleap")).unwrap().units_since(hours),
+            None
+        );
     }
 }

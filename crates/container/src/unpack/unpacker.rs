@@ -104,7 +104,7 @@ impl Unpacker {
         let to = match kind {
             ValueKind::Datetime | ValueKind::Timedelta => Number::I64,
             ValueKind::Days(_) => Number::F64,
-            ValueKind::Bool => Number::U8,
+            ValueKind::Bool | ValueKind::Text | ValueKind::Texts => Number::U8,
             ValueKind::Number => packing.unpacks_to(missing, unpack.valid),
         };
         let units = if unpack.kind == UnpackKind::Values { StoredUnits::of(variable) } else { None };

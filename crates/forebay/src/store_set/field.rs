@@ -63,6 +63,17 @@ impl StoredField {
         })
     }
 
+    /// Bytes of a row, along the axis that samples differ in or else of a whole sample, and how many runs of rows a sample has.
+    pub(super) fn row_and_runs(&self) -> (usize, usize) {
+        let axis = self.ragged_axis();
+        let (before, after) = self.sample_shape.split_at(axis.unwrap_or(0));
+        let product = |axes: &[Option<u64>]| {
+            let lens = axes.iter().flatten().map(|len| usize::try_from(*len).unwrap_or(usize::MAX));
+            lens.fold(1usize, usize::saturating_mul)
+        };
+        (product(after).saturating_mul(self.dtype.native_len()), product(before))
+    }
+
     /// The shape of a batch of `samples` samples that have `rows` rows between them.
     pub fn batch_shape(&self, samples: u64, rows: u64) -> Vec<u64> {
         match self.ragged_axis() {

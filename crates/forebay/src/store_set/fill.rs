@@ -62,12 +62,14 @@ pub fn fill_store(
 /// What is stored of each field, and how long its samples are.
 fn specs(set: &SampleSet) -> Result<Vec<(VariableSpec, SampleLens)>> {
     let described = set.fields().into_iter().enumerate().map(|(number, facts)| {
-        if facts.dtype.is_variable() {
-            let error = Error::unsupported("values of any length cannot be kept in a store");
-            return Err(error.at(format!("field '{}'", facts.name)).hint("leave the field out"));
-        }
         let lens = match set.joined_lens(number) {
             Some(lens) => SampleLens::ragged(&lens),
+            None if facts.sample_shape.contains(&None) => {
+                let what =
+                    "texts and sequences, whose lengths only reading them tells, cannot be kept in a store";
+                let error = Error::unsupported(what).at(format!("field '{}'", facts.name));
+                return Err(error.hint("leave the field out"));
+            }
             None => SampleLens::even(set.len(), 1),
         };
         Ok((StoredField::of(&facts).spec(&facts.name)?, lens))

@@ -27,7 +27,7 @@ use crate::{
 
 /// Makes the fields of one batch.
 pub(super) struct FieldMaker<'a> {
-    maker: &'a FileMaker,
+    pub(super) maker: &'a FileMaker,
     now: Now<'a>,
     memory: BatchMemory<'a>,
     /// What is yet to be verified.
@@ -66,6 +66,9 @@ impl<'a> FieldMaker<'a> {
 
     fn field_of(&mut self, field: FieldRead<'a>, located: &[Option<SampleAt>]) -> Result<MadeField> {
         let column = field.column;
+        if column.elements.is_some() {
+            return self.variable(field, located);
+        }
         if let (Some(dense), Some(indices)) = (&column.dense, field.indices()) {
             let values = self.joined(field, located)?.values;
             let numbers = self.joined(indices, located)?.values;
@@ -197,7 +200,7 @@ impl<'a> FieldMaker<'a> {
         self.maker.scratch.take(len)
     }
 
-    fn check_len(&self, column: &Column, len: usize) -> Result<()> {
+    pub(super) fn check_len(&self, column: &Column, len: usize) -> Result<()> {
         let memory = self.maker.shares.memory;
         if len as u64 > memory {
             let what = format!("memory={memory} is less than the {len} bytes that are needed at once");

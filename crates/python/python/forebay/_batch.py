@@ -31,13 +31,30 @@ def array_of(memory: Memory | RawArray) -> npt.NDArray[Any]:
     return array
 
 
+def field_of(memory: Memory) -> Any:
+    """The field that lies in ``memory``: a list where its samples are texts of any length, or else an array."""
+    texts = memory.texts
+    return array_of(memory) if texts is None else texts
+
+
+def untensored(memory: Memory) -> Any:
+    """The field that lies in ``memory``, of which a framework makes no tensor: lists of ``str``, or else an array."""
+    field = field_of(memory)
+    return _decoded(field.tolist()) if isinstance(field, np.ndarray) and field.dtype.kind == "S" else field
+
+
+def _decoded(values: Any) -> Any:
+    """``values``, lists of any depth, with texts in place of their bytes."""
+    return [_decoded(one) for one in values] if isinstance(values, list) else values.decode(errors="surrogateescape")
+
+
 def _own_array(values: bytes, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """An array of ``values``, in memory that may be written to: frameworks warn of any other."""
     return np.frombuffer(bytearray(values), dtype)
 
 
 class Batch(dict[str, Any]):
-    """Samples side by side: a dict of arrays by field name.
+    """Samples side by side: a dict of arrays by field name; texts of any length are a ``list[str]``.
 
     Arrays lie in forebay's own memory, C order, aligned to 64 bytes; it is used again once nobody holds them. They
     have ``__dlpack__``, so any framework takes them without a copy.
@@ -91,13 +108,13 @@ class Batch(dict[str, Any]):
         self.skipped = []
 
     @classmethod
-    def _of(cls, raw: RawBatch, array_of: Callable[[Memory], Any] = array_of) -> Self:
+    def _of(cls, raw: RawBatch, field_of: Callable[[Memory], Any] = field_of) -> Self:
         # Without __init__: attributes that are not set are made when they are first asked for.
         batch = cls.__new__(cls)
         offsets: dict[str, Any] = {}
         for memory in raw.take_fields():
             name, bounds = memory.name, memory.offset_bytes
-            batch[name] = array_of(memory)
+            batch[name] = field_of(memory)
             if bounds is not None:
                 offsets[name] = _own_array(bounds, np.int64)
         batch.offsets = offsets
@@ -235,13 +252,13 @@ def _rebuild(
     return batch
 
 
-def sample_of(raw: RawBatch, array_of: Callable[[Memory], Any] = array_of) -> dict[str, Any]:
+def sample_of(raw: RawBatch, field_of: Callable[[Memory], Any] = field_of) -> dict[str, Any]:
     """The one sample of ``raw``."""
     sample = {}
     for memory in raw.take_fields():
-        array = array_of(memory)
+        field = field_of(memory)
         # Samples of different lengths are joined along an axis they have; all others stand along one of their own.
-        sample[memory.name] = array if memory.offset_bytes is not None else array[0]
+        sample[memory.name] = field if memory.offset_bytes is not None else field[0]
     return sample
 
 

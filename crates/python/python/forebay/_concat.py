@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -14,27 +14,45 @@ from ._dataset import Dataset
 from ._draws import DrawSpec
 from ._forebay import InvalidError, RawSubset
 from ._sizes import whole
+from ._store import Store
+from ._store_concat import StoreConcat
 from ._subset import Subset
 
 
-def concat(*sets: Dataset | Subset) -> Dataset | Subset:
+@overload
+def concat(*sets: Dataset | Subset) -> Dataset | Subset: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def concat(*sets: Store | Subset) -> Store | Subset: ...
+
+
+def concat(*sets: Any) -> Any:
     """The samples of all ``sets``, one set after another, as one set.
 
     They have the same fields: names, types, shapes, and what a sample is; each may lie in files of its own. Subsets bring the
-    samples that they have. Tiers, memory and the like are those of the first.
+    samples that they have. Tiers, memory and the like are those of the first. All are sets of files, or all are stores.
     """
+    return _together(sets)
+
+
+def _together(sets: Sequence[Any]) -> Dataset | Store | Subset:
     if not sets:
         raise ValueError("concat() needs at least one data set")
     for one in sets:
         base = one.base if isinstance(one, Subset) else one
-        if not isinstance(base, Dataset):
-            raise TypeError(f"{one!r} cannot be put beside others: give data sets of files, as forebay.open gives them, or parts of these")
+        if not isinstance(base, (Dataset, Store)):
+            raise TypeError(
+                f"{one!r} cannot be put beside others: give data sets of files, as forebay.open gives them, stores, or parts of these"
+            )
         if isinstance(one, Subset) and one._drawn is not None:
             raise TypeError(f"{one!r} is mixed: mix all sets at once")
     bases: list[Any] = [one.base if isinstance(one, Subset) else one for one in sets]
     for other in bases[1:]:
+        if isinstance(other, Store) != isinstance(bases[0], Store):
+            raise TypeError(f"{bases[0]!r} and {other!r} are a store and a set of files\n  hint: fill a store with both")
         _check_alike(bases[0], other)
-    joined = _joined(bases)
+    joined: Dataset | Store = StoreConcat(bases) if isinstance(bases[0], Store) else _joined(bases)
     if not any(isinstance(one, Subset) for one in sets):
         return joined
     first, numbers = 0, []
@@ -45,7 +63,7 @@ def concat(*sets: Dataset | Subset) -> Dataset | Subset:
     return Subset(joined, RawSubset.listed(len(joined), np.concatenate(numbers).astype(np.uint64).tobytes()))
 
 
-def mix(weights: Mapping[Dataset | Subset, float], *, length: int | None = None) -> Subset:
+def mix(weights: Mapping[Dataset | Store | Subset, float], *, length: int | None = None) -> Subset:
     """The samples of several data sets, mixed so that each has its part of every round: ``mix({a: 0.7, b: 0.3})``.
 
     The set is that of :func:`concat`; its loaders draw in rounds. A round of ``R`` samples has ``m`` of each set, where
@@ -57,7 +75,7 @@ def mix(weights: Mapping[Dataset | Subset, float], *, length: int | None = None)
     """
     sets = list(weights)
     shares = _shares([float(weights[one]) for one in sets])
-    together = concat(*sets)
+    together = _together(sets)
     lens = [len(one) for one in sets]
     for one, count, share in zip(sets, lens, shares):
         if share and not count:
@@ -97,7 +115,7 @@ def _shares(weights: list[float]) -> list[int]:
     return shares
 
 
-def _check_alike(one: Dataset, other: Dataset) -> None:
+def _check_alike(one: Any, other: Any) -> None:
     """Refuses sets whose samples are not of one kind, and names both."""
     of_one, of_other = (_described(each) for each in (one, other))
     if of_one.keys() != of_other.keys():
@@ -108,6 +126,8 @@ def _check_alike(one: Dataset, other: Dataset) -> None:
             raise InvalidError(
                 f"field {name!r} of {one!r} is {dtype} of shape {shape}, and of {other!r} {found} of shape {others}"
             )
+    if isinstance(one, Store):
+        return
     specs = [_field_specs(each) for each in (one, other)]
     for mine, others in zip(*specs):
         if mine != others:
@@ -117,8 +137,9 @@ def _check_alike(one: Dataset, other: Dataset) -> None:
             )
 
 
-def _described(dataset: Dataset) -> dict[str, tuple[Any, tuple[Any, ...]]]:
-    return {name: (stored, tuple(shape)) for name, _, shape, stored in dataset._opened.fields()}
+def _described(dataset: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    rows = dataset._raw.fields() if isinstance(dataset, Store) else dataset._opened.fields()
+    return {name: (stored, tuple(shape)) for name, _, shape, stored in rows}
 
 
 def _field_specs(dataset: Dataset) -> list[dict[str, Any]]:

@@ -364,7 +364,7 @@ class Dataset(SetOperations):
             yield from loader
 
     def _with_field(self, field: str) -> Dataset:
-        """The same samples with one field alone, and its mask where it has one."""
+        """The same samples with one field alone, and its mask where it has one; all of them where it comes along with others."""
         if field not in self.fields:
             raise ValueError(f"{field!r} is no field: there are {', '.join(self.fields)}")
         spec = json.loads(self._opened.spec)
@@ -372,7 +372,11 @@ class Dataset(SetOperations):
         one = named.get(field) or named[field.removesuffix("_mask")]
         files = spec["files"][one.get("files", 0)]
         text = json.dumps({"files": [files], "fields": {"fields": [{**one, "files": 0}]}})
-        return type(self)(text, self._options, None, self._through, (text, None))
+        try:
+            alone = type(self)(text, self._options, None, self._through, (text, None))
+        except InvalidError:
+            return self
+        return alone if len(alone) == len(self) else self
 
     def _batch_loader(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from ._batch import array_of
+from ._batch import untensored
 from ._forebay import ForebayWarning, LoaderMemory, RawBatch
 
 # By DLPack's code and bits.
@@ -81,7 +81,7 @@ class Layout:
         typed: dict[Any, torch.Tensor] = {}
         for name, place, bounds, memory in self.fields:
             if place is None:
-                values[name] = array_of(memory)
+                values[name] = untensored(memory)
                 continue
             values[name] = _view(pieces, typed, place)
             if bounds is not None:

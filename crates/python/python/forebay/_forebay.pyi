@@ -29,6 +29,7 @@ __all__ = [
     "RawStagedFile",
     "RawStatistics",
     "RawStore",
+    "RawStoreConcat",
     "RawSubset",
     "SampleReader",
     "SystemError",
@@ -108,8 +109,11 @@ class Memory:
     def is_bfloat16(self) -> bool:
         """True when the elements are bfloat16, which NumPy does not know."""
     @property
+    def texts(self) -> list[str] | list[list[str]] | None:
+        """The texts of each sample, or the one it is; nothing where samples are no texts."""
+    @property
     def offset_bytes(self) -> bytes | None:
-        """The bytes of where samples of different lengths begin and end, as 64-bit integers."""
+        """The bytes of where samples of different lengths begin and end, as 64-bit integers; nothing for texts."""
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """How NumPy finds the elements."""
@@ -420,6 +424,17 @@ class BatchLoader:
         transforms: str | None = None,
     ) -> BatchLoader:
         """A loader of the variables ``names`` of ``store``; samples of ranks that are gone are read by ``files``, if it is given."""
+    @staticmethod
+    def of_stores(
+        stores: RawStoreConcat,
+        names: list[str],
+        options: str,
+        subset: RawSubset | None = None,
+        draws: RawDraws | None = None,
+        memory: LoaderMemory | None = None,
+        transforms: str | None = None,
+    ) -> BatchLoader:
+        """A loader of the variables ``names`` of several stores, one after another."""
     def fields(self) -> list[tuple[str, Any, list[int | None], str]]:
         """Name, type and shape of one sample of each field of its batches; ``None`` along the axis whose length differs."""
     def start(self, is_followed: bool = False) -> EpochRun:
@@ -608,6 +623,25 @@ class RawStore:
         """What was read so far, as JSON."""
     def close(self) -> None:
         """Gives all memory back. Collective; may be called more than once."""
+
+@final
+class RawStoreConcat:
+    """Several stores of the same variables, one after another."""
+
+    def __new__(cls, stores: list[RawStore]) -> RawStoreConcat:
+        """The stores, which have the same variables."""
+    def variables(self) -> list[tuple[str, int]]:
+        """Names of variables, and how many samples each has in all."""
+    def fields(self) -> list[tuple[str, Any, list[int | None], str]]:
+        """Name, type for NumPy, shape of a sample and stored type of each variable."""
+    def get(self, names: list[str], numbers: list[int]) -> RawBatch:
+        """The samples ``numbers`` of the variables ``names``, side by side."""
+    def samples_of(self, name: str, rank: int) -> tuple[int, int]:
+        """Which samples ``rank`` holds of the variable ``name`` of the first store."""
+    def member(self) -> tuple[int, int]:
+        """The place of this rank in its replica group of the first store, and how many ranks the group has."""
+    def stats(self) -> str:
+        """What was read so far from the first store, as JSON."""
 
 @final
 class RawFilling:

@@ -210,14 +210,19 @@ class Groups:
     ``pattern`` says which groups, by their whole name: ``*`` stands for anything between two slashes, ``?`` for one
     character of it. They come in the order of their names. Samples of different lengths are joined along their first axis.
 
-    >>> Groups("mol_*")
-    Groups(pattern='mol_*')
+    With ``rows=True`` each row of the members of a group is a sample, such as one conformation of a molecule: all members have as many
+    rows in a group. A member without that axis, such as the numbers of the atoms, is ``Field("z", samples=Groups(pattern))``, and comes with
+    every row of its group.
+
+    >>> Groups("mol_*", rows=True)
+    Groups(pattern='mol_*', rows=True)
     """
 
     pattern: str = "*"
+    rows: bool = False
 
     def _spec(self, _name: str) -> Any:
-        return {"groups": {"pattern": str(self.pattern)}}
+        return {"group_rows" if self.rows else "groups": {"pattern": str(self.pattern)}}
 
 
 @dataclass(frozen=True)

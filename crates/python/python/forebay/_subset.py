@@ -107,6 +107,8 @@ class SetOperations:
             values = batch[field]
             if field in batch.offsets:
                 values = [sample[field] for sample in split_samples(_alone(batch, field), self._base._axes)]
+            elif isinstance(values, list):
+                values = _objects(values)
             mask = np.asarray(test(values))
             if mask.shape != (batch.size,) or mask.dtype != bool:
                 raise ValueError(
@@ -115,6 +117,14 @@ class SetOperations:
                 )
             masks.append(mask)
         return self.take(np.concatenate(masks))
+
+
+def _objects(values: list[Any]) -> npt.NDArray[Any]:
+    """``values``, texts or lists of them, as an array of objects, which can be compared."""
+    table = np.empty(len(values), object)
+    for number, value in enumerate(values):
+        table[number] = value
+    return table
 
 
 class Subset(SetOperations):

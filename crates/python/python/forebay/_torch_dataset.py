@@ -23,18 +23,18 @@ from ._subset import Subset
 
 
 def _tensor_of(memory: Memory) -> Any:
-    """The tensor that lies in ``memory``; an array where PyTorch has no such type."""
+    """The tensor that lies in ``memory``; an array where PyTorch has no such type, and lists of ``str`` for texts."""
     if memory.is_bfloat16:
         return from_dlpack(memory)
-    array = _batch.array_of(memory)
+    field = _batch.untensored(memory)
     try:
-        return torch.from_numpy(array)
+        return torch.from_numpy(field)
     except TypeError:
-        return array
+        return field
 
 
 class Batch(_batch.Batch):
-    """Samples side by side: a dict of tensors by field name; arrays where PyTorch has no such type.
+    """Samples side by side: a dict of tensors by field name; a ``list[str]`` for texts, arrays where PyTorch has no such type.
 
     ``indices`` and ``offsets`` are tensors too.
     """

@@ -1,7 +1,8 @@
 //! What a sample is: plain data, said by the user, kept in the state of a run.
 
-use forebay_container::{Number, unpack::Unpack};
 use serde::{Deserialize, Serialize};
+
+use crate::{Number, unpack::Unpack};
 
 /// What a sample is made of: its fields, each with its own boundary. All fields have equally many samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -99,6 +100,11 @@ pub enum Boundary {
         /// Which groups, `*` and `?` standing for what is between two slashes.
         pattern: String,
     },
+    /// One row of axis 0 in every group of a file: as many samples of each group as its members have rows.
+    GroupRows {
+        /// Which groups, as for `Groups`.
+        pattern: String,
+    },
     /// Boxes of one size, around listed places.
     Centres {
         /// The middle of each box, an index for each axis in `size`.
@@ -106,6 +112,16 @@ pub enum Boundary {
         /// How long a box is, by axis; axes that are not named are taken whole.
         size: Vec<AxisLen>,
     },
+}
+
+impl Boundary {
+    /// Which groups of a file have samples, where groups have.
+    pub fn groups(&self) -> Option<&str> {
+        match self {
+            Self::Groups { pattern } | Self::GroupRows { pattern } => Some(pattern),
+            _ => None,
+        }
+    }
 }
 
 impl Default for Boundary {

@@ -1,0 +1,190 @@
+"""Texts and sequences of any length as fields, against what h5py and zarr-python read."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+from conftest import Make, same
+
+import forebay
+from forebay import Field, Fixed, Groups, Whole, Windows
+
+RANDOM = np.random.default_rng(29)
+COUNT = 60
+WORDS = ["", "ü", "a", "日本語", "forebay", "x" * 300]
+TEXT = h5py.string_dtype()
+LISTS = h5py.vlen_dtype(np.dtype("<f4"))
+
+
+def words(count: int = COUNT) -> list[str]:
+    return [f"{WORDS[number % len(WORDS)]}{number}" if number % 7 else "" for number in range(count)]
+
+
+def lists(count: int = COUNT, dtype: str = "<f4") -> list[Any]:
+    return [RANDOM.random(number * 5 % 23).astype(dtype) * 100 for number in range(count)]
+
+
+def sequences(values: list[Any]) -> Any:
+    table = np.empty(len(values), object)
+    for number, value in enumerate(values):
+        table[number] = value
+    return table
+
+
+def write(path: Path, chunks: int | None = None, start: int = 0, **options: Any) -> Path:
+    with h5py.File(path, "w") as file:
+        shape = None if chunks is None else (chunks,)
+        file.create_dataset("x", data=np.arange(start, start + COUNT))
+        file.create_dataset("name", data=words(), dtype=TEXT, chunks=shape, **options)
+        file.create_dataset("pulse", data=sequences(lists()), dtype=LISTS, chunks=shape, **options)
+        file.create_dataset("code", data=np.array([f"c{number % 5}" for number in range(COUNT)], "S4"))
+    return path
+
+
+@pytest.fixture(params=[None, 7], ids=["contiguous", "chunked"])
+def path(request: Any, tmp_path: Path) -> Path:
+    options = {} if request.param is None else {"compression": "gzip"}
+    return write(tmp_path / "a.h5", request.param, **options)
+
+
+def check(batch: Any, path: Path) -> None:
+    """What ``batch`` has is what h5py reads, sample by sample."""
+    with h5py.File(path) as file:
+        names, pulses = file["name"].asstr()[...], file["pulse"][...]
+        pieces = batch.parts("pulse")
+        for number, sample in enumerate(np.asarray(batch.indices)):
+            assert batch["name"][number] == names[sample]
+            same(np.asarray(pieces[number]), pulses[sample])
+
+
+@pytest.mark.parametrize("shuffle", ["none", "block", "full"])
+def test_texts_are_lists_and_sequences_ragged_as_h5py_reads_them(path: Path, shuffle: str) -> None:
+    ds = forebay.open(path, ["x", "name", "pulse"])
+    seen = []
+    for batch in ds.loader(batch_size=16, shuffle=shuffle, seed=3):
+        assert isinstance(batch["name"], list) and all(type(one) is str for one in batch["name"])
+        assert batch["pulse"].dtype == np.float32 and "name" not in batch.offsets
+        check(batch, path)
+        seen += batch.indices.tolist()
+    assert sorted(seen) == list(range(COUNT))
+    assert ds[7]["name"] == words()[7] and ds[7]["pulse"].shape == (7 * 5 % 23,)
+    assert ds.describe()["fields"]["name"]["dtype"] == "text"
+
+
+def test_a_batch_of_texts_is_pickled_taken_apart_and_padded(path: Path) -> None:
+    ds = forebay.open(path, ["name", "pulse"])
+    batch = next(iter(ds.loader(batch_size=COUNT, tail="short")))
+    again = pickle.loads(pickle.dumps(batch))
+    assert again["name"] == batch["name"] == words()
+    assert ds.__getitems__([5, 3])[1]["name"] == words()[3]
+    assert batch.padded("pulse").shape == (COUNT, 22)
+    padded = next(iter(forebay.open(path, ["name"]).take(slice(0, 3)).loader(batch_size=8, tail="pad")))
+    assert padded["name"] == [*words()[:3], "", "", "", "", ""]
+
+
+def test_texts_and_sequences_reach_pytorch(path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from forebay.torch import Dataset, Loader
+
+    loader = Loader(forebay.open(path, ["name", "pulse", "code"]), batch_size=16, shuffle="full")
+    for batch in loader:
+        assert isinstance(batch["pulse"], torch.Tensor) and isinstance(batch.offsets["pulse"], torch.Tensor)
+        assert batch["code"] == [f"c{number % 5}" for number in batch.indices.tolist()]
+        check(batch, path)
+    assert Dataset(forebay.open(path, ["name", "code"]))[8] == {"name": words()[8], "code": "c3"}
+
+
+def test_samples_of_several_texts_are_lists_of_them(tmp_path: Path) -> None:
+    grid = np.array(words(24), object).reshape(8, 3)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("tags", data=grid, dtype=TEXT)
+        for group in range(3):
+            file.create_dataset(f"mol_{group}/atoms", data=words(group * 2), dtype=TEXT)
+            file.create_dataset(f"mol_{group}/name", data=f"molecule {group}", dtype=TEXT)
+    rows = next(iter(forebay.open(tmp_path / "a.h5", ["tags"]).loader(batch_size=8)))
+    assert rows["tags"] == grid.tolist()
+    pairs = next(iter(forebay.open(tmp_path / "a.h5", ["tags"], samples=Fixed(2)).loader(batch_size=4)))
+    assert pairs["tags"] == grid.reshape(4, 6).tolist()
+    boxes = forebay.open(tmp_path / "a.h5", ["tags"], samples=Windows({0: 2, 1: 2}, stride={0: 1, 1: 1}))
+    assert boxes[3]["tags"] == grid[1:3, 1:].ravel().tolist()
+    groups = forebay.open(tmp_path / "a.h5", ["atoms", "name"], samples=Groups("mol_*"))
+    batch = next(iter(groups.loader(batch_size=3)))
+    assert batch["atoms"] == [words(0), words(2), words(4)]
+    assert batch["name"] == ["molecule 0", "molecule 1", "molecule 2"]
+    whole = forebay.open(tmp_path / "a.h5", ["tags"], samples=Whole())
+    assert whole[0]["tags"] == grid.ravel().tolist()
+
+
+def test_sequences_of_other_numbers_are_cast_as_any_field(make: Make, tmp_path: Path) -> None:
+    values = {dtype: lists(12, dtype) for dtype in ("<i2", ">f8", "<u8", "<c8")}
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for dtype, one in values.items():
+            file.create_dataset(dtype, data=sequences(one), dtype=h5py.vlen_dtype(np.dtype(dtype)))
+    batch = next(iter(forebay.open(tmp_path / "a.h5", list(values)).loader(batch_size=12)))
+    for dtype, one in values.items():
+        same(batch[dtype], np.concatenate(one))
+        assert batch.offsets[dtype].tolist() == [0, *np.cumsum([len(piece) for piece in one])]
+    scaled = forebay.open(tmp_path / "a.h5", [Field("<i2", dtype="float32", scale=0.5)])
+    same(scaled.batch(range(12))["<i2"], np.concatenate(values["<i2"]).astype("f4") * np.float32(0.5))
+
+
+def test_files_of_texts_are_one_set_and_texts_choose_samples(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{number}.h5", 7, number * COUNT) for number in range(2)]
+    ds = forebay.open(paths, ["x", "name"])
+    ones = ds.where("name", ("==", "forebay4"))
+    assert ones.indices.tolist() == [4, COUNT + 4]
+    assert ds.where("name", lambda names: np.char.startswith(names.astype(str), "日")).batch([0])["name"] == ["日本語3"]
+    loader = ds.loader(batch_size=20, balance="name", epoch_samples=40)
+    assert sum(batch.size for batch in loader) == 40
+    pulses = forebay.open(paths, ["pulse"])
+    assert len(list(pulses.loader(batch_size=20, bucket_by="pulse"))) == 6
+
+
+def test_texts_of_zarr_are_as_zarr_python_reads_them(tmp_path: Path) -> None:
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    array = group.create_array("name", shape=(COUNT,), chunks=(7,), dtype=str)
+    array[:] = np.array(words(), object)
+    ds = forebay.open(tmp_path / "a.zarr", ["name"])
+    theirs = zarr.open_group(tmp_path / "a.zarr")["name"][:].tolist()
+    for batch in ds.loader(batch_size=16, shuffle="full"):
+        assert batch["name"] == [theirs[sample] for sample in batch.indices]
+
+
+def test_what_cannot_be_a_field_says_so(make: Make, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("name", data=words(), dtype=TEXT)
+        file.create_dataset("pulse", data=sequences(lists()).reshape(30, 2), dtype=LISTS)
+        pair = np.dtype([("name", TEXT), ("x", "f4")])
+        file.create_dataset("pair", data=np.array([("a", 1.0), ("b", 2.0)], pair), dtype=pair)
+    for field, samples, kind, words_of_it in (
+        ("pulse", Fixed(), "unsupported", "several sequences"),
+        ("pair", Fixed(), "unsupported", "texts and sequences of numbers can be fields"),
+        (Field("name", dtype="float32"), Fixed(), "invalid", "text is no number"),
+    ):
+        with pytest.raises(forebay.ForebayError, match=words_of_it) as refused:
+            forebay.open(tmp_path / "a.h5", [field], samples=samples)
+        assert refused.value.kind == kind and "a.h5" in str(refused.value)
+    store = forebay.Store()
+    with pytest.raises(forebay.ForebayError, match="cannot be kept in a store"):
+        store.fill(forebay.open(tmp_path / "a.h5", ["name"]), progress=False)
+
+
+def test_a_damaged_text_is_left_out_or_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.h5", 7)
+    with h5py.File(path) as file:
+        pulse = file["pulse"].id.get_chunk_info(3)
+    with open(path, "r+b") as file:
+        # The address of the first sequence of the chunk.
+        file.seek(pulse.byte_offset + 4)
+        file.write(b"\x07\x00\x00\x00\x00\x00\x00\x00")
+    ds = forebay.open(path, ["pulse"])
+    with pytest.raises(forebay.ForebayError, match="pulse"):
+        list(ds.loader(batch_size=16))
+    left = list(ds.loader(batch_size=16, on_error="skip"))
+    assert [sample for batch in left for sample, _ in batch.skipped] == [21]

@@ -72,7 +72,7 @@ fn digits_that_grow_never_ask_for_memory() {
     // Every number in the tables stands as digits: nines claim more than any file has. From their first on, and from some others.
     let is_digit = |bytes: &[u8], at: usize| bytes[at].is_ascii_digit();
     for bytes in [PDB, PDB_BLOCKS] {
-        let starts = |at: &usize| *at % 7 == 0 || *at == 0 || !is_digit(bytes, at - 1);
+        let starts = |at: &usize| at.is_multiple_of(7) || *at == 0 || !is_digit(bytes, at - 1);
         for at in (0..bytes.len()).filter(|at| is_digit(bytes, *at)).filter(starts) {
             let mut changed = bytes.to_vec();
             let end = (at..bytes.len()).find(|end| !bytes[*end].is_ascii_digit()).unwrap_or(bytes.len());

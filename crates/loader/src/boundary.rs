@@ -304,10 +304,10 @@ pub(crate) fn form(boundary: &Boundary, parts: &[ColumnPart]) -> Result<SampleFo
         );
         return Err(part.named(error));
     }
-    if let (true, SampleForm::Stacked { shape }) = (is_whole, &first) {
-        if parts.iter().any(|part| part_form(boundary, part) != first) {
-            return Ok(SampleForm::Joined { axis: 0, shape: shape.clone() });
-        }
+    if let (true, SampleForm::Stacked { shape }) = (is_whole, &first)
+        && parts.iter().any(|part| part_form(boundary, part) != first)
+    {
+        return Ok(SampleForm::Joined { axis: 0, shape: shape.clone() });
     }
     Ok(first)
 }

@@ -13,6 +13,7 @@ mod netcdf;
 mod npy;
 mod pictures;
 #[cfg(test)]
+#[path = "../tests/unit/generate.rs"]
 mod tests;
 mod text;
 mod tfrecord;

@@ -146,6 +146,15 @@ def test_files_whose_genes_differ_are_refused_by_name(tmp_path: Path) -> None:
     for field in ("X", "layers/dense", "X/data"):
         with pytest.raises(forebay.InvalidError, match=r"b\.h5ad.*genes.*a\.h5ad"):
             forebay.open(files, [field], convention="anndata")
+    # Names that may be missing are stored as a group.
+    for file in files:
+        with h5py.File(file, "a") as opened:
+            names = opened["var/_index"][...]
+            del opened["var/_index"]
+            opened["var/_index/values"], opened["var/_index/mask"] = names, np.zeros(len(names), bool)
+            opened["var/_index"].attrs["encoding-type"] = "nullable-string-array"
+    with pytest.raises(forebay.InvalidError, match=r"b\.h5ad.*genes.*a\.h5ad"):
+        forebay.open(files, ["X"], convention="anndata")
     # What does not run along genes is of no concern.
     assert len(forebay.open(files, ["raw/X", "cell_type"], convention="anndata")) == 16
 

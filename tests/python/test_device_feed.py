@@ -111,16 +111,18 @@ def check_dense(batch: Any) -> None:
 
 def test_no_host_memory_is_used_again_before_its_copy_is_done(dense: forebay.Dataset, copier: LateCopier) -> None:
     loader = forebay.torch.Loader(dense, batch_size=8, shuffle="full", device="cuda", memory="64MiB", read_threads=2)
-    delays, plain = random.Random(1), dense.loader(batch_size=8, shuffle="full")
+    delays, plain, pageable = random.Random(1), dense.loader(batch_size=8, shuffle="full"), 0
     for epoch in range(2):
         plain.set_epoch(epoch)
         for batch, expected in zip(loader, plain, strict=True):
             assert batch.indices.tolist() == expected.indices.tolist() and batch.epoch == epoch
             check_dense(batch)
+            # What nobody uses may be given back before the end.
+            pageable = max(pageable, loader.stats()["pinned"]["pageable_bytes"])
             if delays.random() < 0.1:
                 time.sleep(0.01)
     assert copier.copied_pieces.count(1) > len(copier.copied_pieces) - 20, "one copy moves a batch"
-    assert loader.stats()["pinned"]["pageable_bytes"] > 0
+    assert pageable > 0
 
 
 def test_ragged_batches_and_their_offsets_go_in_one_copy(ragged: forebay.Dataset, copier: LateCopier) -> None:

@@ -142,6 +142,22 @@ def test_edges_of_which_each_graph_has_as_many_are_joined(tmp_path: Path) -> Non
     same_batch(forebay.torch.graphs(batch), geometric.Batch.from_data_list(graphs))
 
 
+def test_nodes_of_which_each_graph_has_as_many_are_joined(tmp_path: Path) -> None:
+    graphs = write(tmp_path / "graphs.h5", [3] * 5)
+    with h5py.File(tmp_path / "graphs.h5", "a") as file:
+        for name in ("x", "z"):
+            even = np.stack([graph[name] for graph in graphs])
+            del file[name]
+            file[name] = even
+        file["bond"] = file["edge_attr"][:]
+    offsets = {"edge_index": "edges", "bond": "edges"}
+    names = ["x", "z", "edge_index", "bond", "energy"]
+    ds = forebay.open(tmp_path / "graphs.h5", names, samples=Ragged(offsets=offsets, axis={"edge_index": 1}))
+    (batch,) = forebay.torch.Loader(ds, batch_size=5)
+    theirs_of = [{**graph, "bond": graph["edge_attr"]} for graph in graphs]
+    same_batch(forebay.torch.graphs(batch), theirs(theirs_of, names))
+
+
 def test_the_axis_of_edges_is_known_of_parts_of_a_set_and_of_batches_of_workers(tmp_path: Path) -> None:
     # Two edges: an array of 2 by 2, of which either axis may be that of the edges.
     with h5py.File(tmp_path / "a.h5", "w") as file:

@@ -109,7 +109,20 @@ def test_stores_put_together_give_the_samples_of_each(tmp_path: Path) -> None:
     assert [parts[at]["x"] for at in range(3)] == [5, 3, 11]
     padded = list(both.loader(batch_size=5, tail="pad"))[-1]
     assert padded["x"].tolist() == [15, 16, 17, 0, 0] and padded.offsets["edges"][-2:].tolist() == [padded["edges"].shape[1]] * 2
+    last = list(both.loader(batch_size=1, tail="pad", rank=3, world=4))[-1]
+    assert last.indices.tolist() == [-1] and sorted(last) == ["edges", "picture", "x"], "a batch of nothing but padding"
     both.close()
+
+
+def test_stores_that_were_put_together_are_put_beside_others(tmp_path: Path) -> None:
+    (one, _), (other, _), (third, _) = filled(4), filled(3, 4, 1), filled(5, 7, 2)
+    all_of_them = forebay.concat(forebay.concat(one, other), third)
+    assert [sample["x"] for sample in (all_of_them[at] for at in range(12))] == list(range(12))
+    parts = forebay.concat(all_of_them.take([6, 1]), third)
+    assert [parts[at]["x"] for at in range(3)] == [6, 1, 7]
+    with pytest.raises(forebay.InvalidError, match="read alone"):
+        all_of_them.fill(reader=lambda number: {"x": number}, count=3)
+    all_of_them.close()
 
 
 def test_stores_are_mixed_and_resumed_as_sets_of_files_are() -> None:

@@ -134,6 +134,26 @@ def test_sequences_of_other_numbers_are_cast_as_any_field(make: Make, tmp_path: 
     same(scaled.batch(range(12))["<i2"], np.concatenate(values["<i2"]).astype("f4") * np.float32(0.5))
 
 
+def test_files_whose_numbers_differ_in_width_are_cast_to_one(tmp_path: Path) -> None:
+    values = {"<i2": lists(12, "<i2"), "<i8": lists(9, "<i8")}
+    for number, (dtype, one) in enumerate(values.items()):
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            file.create_dataset("pulse", data=sequences(one), dtype=h5py.vlen_dtype(np.dtype(dtype)))
+    paths = [tmp_path / "0.h5", tmp_path / "1.h5"]
+    expected = [piece.astype("f4") for one in values.values() for piece in one]
+    for batch in forebay.open(paths, [Field("pulse", dtype="float32")]).loader(batch_size=6, shuffle="full"):
+        for at, sample in enumerate(batch.indices.tolist()):
+            same(batch.parts("pulse")[at], expected[sample])
+
+
+def test_texts_of_one_length_choose_samples_too(path: Path) -> None:
+    ds = forebay.open(path, ["x", "code"])
+    fifth = list(range(3, COUNT, 5))
+    assert ds.where("code", ("==", "c3")).indices.tolist() == fifth
+    assert ds.where("code", ("in", ["c3", "none"])).indices.tolist() == fifth
+    assert ds.where("code", ("==", b"c3")).indices.tolist() == fifth
+
+
 def test_files_of_texts_are_one_set_and_texts_choose_samples(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{number}.h5", 7, number * COUNT) for number in range(2)]
     ds = forebay.open(paths, ["x", "name"])

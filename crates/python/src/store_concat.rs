@@ -22,7 +22,8 @@ impl RawStoreConcat {
     fn maker(&self, names: &[String]) -> PyResult<StoreConcat> {
         let first = self.first()?.get();
         let makers = self.stores.iter().map(|store| store.get().maker(names.to_vec()));
-        Ok(StoreConcat::new(makers.collect::<PyResult<_>>()?, first.described(names)?, first.memory))
+        let fields = names.iter().cloned().zip(first.described(names)?).collect();
+        Ok(StoreConcat::new(makers.collect::<PyResult<_>>()?, fields, first.memory))
     }
 
     fn first(&self) -> PyResult<&Py<RawStore>> {

@@ -16,6 +16,8 @@ use super::{field::StoredField, maker::StoreMaker};
 #[derive(Debug)]
 pub struct StoreConcat {
     makers: Vec<Arc<StoreMaker>>,
+    /// Of a batch in which there is nothing but padding too.
+    names: Vec<String>,
     fields: Vec<StoredField>,
     /// The first sample of each store, and one past the last of all.
     starts: Vec<u64>,
@@ -31,7 +33,7 @@ struct StorePart {
 
 impl StoreConcat {
     /// Batches of `makers`, one after another, all of which make `fields`; `memory` is what batches may take.
-    pub fn new(makers: Vec<Arc<StoreMaker>>, fields: Vec<StoredField>, memory: u64) -> Self {
+    pub fn new(makers: Vec<Arc<StoreMaker>>, fields: Vec<(String, StoredField)>, memory: u64) -> Self {
         let counts = makers.iter().map(|maker| maker.set().sample_count());
         let mut end = 0u64;
         let ends = counts.map(|count| {
@@ -40,7 +42,8 @@ impl StoreConcat {
         });
         let starts = iter::once(0).chain(ends).collect();
         let identity = identity_of(makers.iter().map(|maker| maker.set()));
-        Self { makers, fields, starts, identity, arena: Arena::new(memory) }
+        let (names, fields) = fields.into_iter().unzip();
+        Self { makers, names, fields, starts, identity, arena: Arena::new(memory) }
     }
 
     /// The same, with batches in memory of `backing`, of which they take `memory` bytes.
@@ -82,8 +85,7 @@ impl StoreConcat {
         memory: &BatchMemory<'_>,
     ) -> Result<FieldArray> {
         let field = &self.fields[number];
-        let first = parts.first().and_then(|part| part.fields.get(number));
-        let name = first.map_or_else(String::new, |first| first.name.clone());
+        let name = self.names[number].clone();
         let (row_len, runs) = field.row_and_runs();
         let is_ragged = field.ragged_axis().is_some();
         // Padding has no rows where samples differ in length, and else those of a sample.

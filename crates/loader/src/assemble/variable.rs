@@ -34,12 +34,12 @@ impl<'a> FieldMaker<'a> {
     ) -> Result<MadeField> {
         let column = field.column;
         let read = self.read_variable(column, located)?;
-        let element_len = column.element_len.max(1);
         let mut offsets = Vec::with_capacity(located.len() + 1);
         let mut total = 0usize;
         offsets.push(0i64);
-        for range in &read.of_slots {
-            total += range.len() / element_len;
+        for (at, range) in located.iter().zip(&read.of_slots) {
+            // Files may differ in the type of their numbers.
+            total += at.map_or(0, |at| range.len() / column.part(at).element_len().max(1));
             offsets.push(i64::try_from(total).unwrap_or(i64::MAX));
         }
         let mut bytes = self.take(column, total.saturating_mul(column.final_len()))?;

@@ -96,6 +96,9 @@ class _CellFile:
             return {"": dataclasses.replace(field, variable=f"{name}/data", sparse=whole, samples=rows)}
         if encoding == "categorical":
             return {"": dataclasses.replace(field, variable=f"{name}/codes")}
+        if encoding in _NULLABLE and field.variable.strip("/") == "obs_names":
+            # No name is missing.
+            return {"": dataclasses.replace(field, variable=f"{name}/values")}
         if encoding in _NULLABLE:
             mask = Field(f"{name}/mask", files=field.files)
             return {"": dataclasses.replace(field, variable=f"{name}/values"), "_mask": mask}
@@ -112,9 +115,11 @@ class _CellFile:
         """The names of the genes, where the file has some."""
         if group not in self._groups:
             return None
-        index = self._attributes(group).get("_index")
+        index = f"{group}/{self._attributes(group).get('_index')}"
+        # Texts that may be missing are a group.
+        index = f"{index}/values" if index in self._groups else index
         try:
-            names: list[Any] = values_of(self._reader.read(f"{group}/{index}", "")).tolist()
+            names: list[Any] = values_of(self._reader.read(index, "")).tolist()
         except NotFoundError:
             return None
         return names

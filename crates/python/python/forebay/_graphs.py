@@ -24,7 +24,8 @@ def graphs(batch: Batch, nodes: str | None = None) -> Any:
     It is what ``Batch.from_data_list`` makes of one ``Data`` a sample, without a loop over them: ``ptr`` and ``batch`` say which graph a
     node is of, and fields whose name has ``index`` in it, and ``face``, count the nodes of the whole batch. These are ``int64``, and joined
     along their last axis: such a field of shape (edges, 2) is transposed. A field with one value a sample, such as an energy, has a row a
-    graph. ``graphs[3]`` and ``to_data_list`` give the samples.
+    graph. Where all graphs have as many nodes, every field whose samples have as many rows is one of nodes. ``graphs[3]`` and
+    ``to_data_list`` give the samples.
 
     ``nodes`` names a field with a row a node; by default ``x`` or ``pos``, or else one of those that do not have ``edge`` in their name.
     """
@@ -32,12 +33,12 @@ def graphs(batch: Batch, nodes: str | None = None) -> Any:
     if not isinstance(batch, Batch):
         raise TypeError(f"graphs are made of batches of tensors, as forebay.torch.Loader gives them, not of {type(batch).__name__}")
     field = _node_field(batch, nodes)
-    ptr = batch.offsets[field]
+    ptr = batch.offsets[field] if field in batch.offsets else _even_bounds(batch[field])
     made = geometric.Batch(_base_cls=geometric.Data)
     slices: dict[str, Any] = {}
     increments: dict[str, Any] = {}
     for name in batch:
-        made[name], slices[name], increments[name] = _joined(batch, name, ptr)
+        made[name], slices[name], increments[name] = _joined(batch, name, ptr, field not in batch.offsets)
     counts = ptr.diff()
     if field not in _INFERRED and "node" not in field:
         made._store._num_nodes = counts.tolist()
@@ -48,8 +49,8 @@ def graphs(batch: Batch, nodes: str | None = None) -> Any:
     return made
 
 
-def _joined(batch: Batch, name: str, ptr: torch.Tensor) -> tuple[Any, torch.Tensor, torch.Tensor | None]:
-    """A field of all graphs, where that of each begins, and what was added to it."""
+def _joined(batch: Batch, name: str, ptr: torch.Tensor, is_even: bool) -> tuple[Any, torch.Tensor, torch.Tensor | None]:
+    """A field of all graphs, which all have as many nodes where ``is_even``; where that of each begins, and what was added to it."""
     if name in ("batch", "ptr", "num_nodes"):
         raise ValueError(f"a field is called {name!r}, as what PyTorch Geometric adds: give it another name, fields={{'of_{name}': {name!r}}}")
     values = batch[name]
@@ -58,7 +59,11 @@ def _joined(batch: Batch, name: str, ptr: torch.Tensor) -> tuple[Any, torch.Tens
         return batch.parts(name), rows, None
     none = torch.zeros(batch.size, dtype=torch.int64)
     if name not in batch.offsets:
-        return _counted(values, ptr) if _counts_nodes(name) else (values, rows, none)
+        if _counts_nodes(name):
+            return _counted(values, ptr)
+        if is_even and _has_row_a_node(name, values, ptr):
+            return values.flatten(0, 1), _even_bounds(values).cpu(), none
+        return values, rows, none
     bounds = batch.offsets[name]
     axis, last = batch._ragged_axis(name), values.dim() - 1
     if not _counts_nodes(name):
@@ -82,6 +87,18 @@ def _counts_nodes(name: str) -> bool:
     return "index" in name or name == "face"
 
 
+def _even_bounds(values: torch.Tensor) -> torch.Tensor:
+    """Where graphs begin and end of which all have as many nodes."""
+    return torch.arange(len(values) + 1, device=values.device) * values.shape[1]
+
+
+def _has_row_a_node(name: str, values: torch.Tensor, ptr: torch.Tensor) -> bool:
+    """Whether a field of samples of one shape has a row for each node."""
+    if "edge" in name or values.dim() < 2:
+        return False
+    return torch.equal(ptr, _even_bounds(values).to(ptr))
+
+
 def _numbers(counts: torch.Tensor, total: int) -> torch.Tensor:
     """The number of the graph that each node is of."""
     return torch.arange(len(counts), device=counts.device).repeat_interleave(counts, output_size=total)
@@ -89,11 +106,16 @@ def _numbers(counts: torch.Tensor, total: int) -> torch.Tensor:
 
 def _node_field(batch: Batch, nodes: str | None) -> str:
     if nodes is not None:
-        batch._bounds(nodes)
+        values = batch.get(nodes)
+        if nodes in batch.offsets or not isinstance(values, torch.Tensor) or values.dim() < 2:
+            batch._bounds(nodes)
         return nodes
     found = [name for name in batch.offsets if "edge" not in name and not _counts_nodes(name)]
     for name in _INFERRED:
         if name in found:
+            return name
+    for name in _INFERRED:
+        if isinstance(batch.get(name), torch.Tensor) and batch[name].dim() > 2:
             return name
     if not found:
         raise ValueError(f"no field has a row a node: of those that differ in length there are {', '.join(batch.offsets) or 'none'}")

@@ -14,9 +14,10 @@ class StoreConcat(Store):
     __module__ = "forebay"
 
     def __init__(self, stores: list[Store]) -> None:
-        self.stores = stores
+        # Of stores that were put together before, those they are made of.
+        self.stores: list[Store] = [one for store in stores for one in (store.stores if isinstance(store, StoreConcat) else [store])]
         self._comm = stores[0]._comm
-        self._joined = RawStoreConcat([store._raw for store in stores])
+        self._joined = RawStoreConcat([store._raw for store in self.stores])
         self.label = stores[0].label
         self._files = None
         self._is_auto, self._made = False, None
@@ -29,6 +30,10 @@ class StoreConcat(Store):
         raise InvalidError("stores that were put together are read alone\n  hint: add to one of them")
 
     def _add(self, name: str, samples: Any) -> None:
+        self._make_for(0)
+
+    def fill(self, *_: Any, **__: Any) -> None:
+        """Refused: fill one of the stores."""
         self._make_for(0)
 
     def update(self, name: str, samples: Any, first: int) -> None:

@@ -109,6 +109,8 @@ class SetOperations:
                 values = [sample[field] for sample in split_samples(_alone(batch, field), self._base._axes)]
             elif isinstance(values, list):
                 values = _objects(values)
+            elif values.dtype.kind == "S" and isinstance(predicate, tuple) and _is_text(predicate[-1]):
+                values = np.char.decode(values, "utf-8", "surrogateescape")
             mask = np.asarray(test(values))
             if mask.shape != (batch.size,) or mask.dtype != bool:
                 raise ValueError(
@@ -117,6 +119,11 @@ class SetOperations:
                 )
             masks.append(mask)
         return self.take(np.concatenate(masks))
+
+
+def _is_text(value: Any) -> bool:
+    """True of a text, and of several."""
+    return isinstance(value, str) or (isinstance(value, (list, tuple, set)) and any(isinstance(one, str) for one in value))
 
 
 def _objects(values: list[Any]) -> npt.NDArray[Any]:

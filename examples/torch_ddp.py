@@ -86,6 +86,8 @@ def main(folder: Path, most_steps: int | None) -> None:
         states = {"model": model.module.state_dict(), "optimizer": optimizer.state_dict(), "loader": loader.state_dict()}
         torch.save({**states, "seen": seen, "total": total, "steps": steps}, checkpoint)
         print(f"checkpoint of step {steps} by {world} ranks")
+    # All leave together: a rank that went while another still writes would take its connections along.
+    dist.barrier()
     dist.destroy_process_group()
 
 

@@ -55,12 +55,12 @@ class Case:
     batch: int
     chunk: int | None
     net: Callable[[], nn.Module]
-    target: float
+    goal: float
 
     def smaller(self) -> Case:
         """The same for a dry run."""
         narrow: Callable[[], nn.Module] = lambda: nn.Sequential(nn.Flatten(), nn.LazyLinear(CLASSES))
-        return Case(self.name, self.what, self.shape, 8 * 32, 32, self.chunk, narrow, self.target)
+        return Case(self.name, self.what, self.shape, 8 * 32, 32, self.chunk, narrow, self.goal)
 
 
 def mlp() -> nn.Module:
@@ -290,10 +290,11 @@ def measure(case: Case, path: Path, device: torch.device, seconds: float, worker
         if close is not None:
             close()
         row = {"ratio": seen.rate / ceiling.rate, "exposed_wait": seen.waited / seen.seconds}
+        goal = f"  goal {case.goal}" if name.startswith("forebay, device") else ""
         rates = {"steps_per_second": seen.rate, "ceiling_steps_per_second": ceiling.rate, "steps": seen.steps}
         rows.append({"case": case.name, "contestant": name, **row, **rates})
         print(f"{case.name:5} {name:32} {seen.rate:9.1f} of {ceiling.rate:9.1f} steps/s  {row['ratio']:5.3f} of the ceiling  "
-              f"{100 * row['exposed_wait']:5.1f} % exposed wait", flush=True)  # fmt: skip
+              f"{100 * row['exposed_wait']:5.1f} % exposed wait{goal}", flush=True)  # fmt: skip
     return rows
 
 

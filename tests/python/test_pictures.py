@@ -113,7 +113,7 @@ def test_a_file_that_is_no_picture_or_was_cut_is_an_error_and_can_be_skipped(fol
     for name in ("0.jpg", "2.png", "5.png"):
         whole = next(iter(sorted(folder.glob(f"{name[0]}.*")))).read_bytes()
         (tmp_path / name).write_bytes(whole[:-30] if name == "2.png" else whole)
-    with pytest.raises(forebay.ForebayError, match="picture 1 of the batch"):
+    with pytest.raises(forebay.ForebayError, match="picture 'encoded' of sample 1"):
         batches(tmp_path, T.DecodeImage(8, 8))
     kept = [batch["encoded"] for batch in batches(tmp_path, T.DecodeImage(8, 8), on_error="skip")]
     assert sum(len(one) for one in kept) == 2

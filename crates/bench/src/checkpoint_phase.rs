@@ -13,15 +13,13 @@ use forebay::{
     Error, Result,
     stage::{Area, AreaSettings, StageOptions},
 };
-use forebay_workload::{CheckpointFile, CheckpointTimings, RankPosition, TimeDistribution, checkpoint};
-use serde_json::json;
-
-use crate::{
-    interruption::is_interruption,
-    progress::PhaseBar,
-    rank_run::RankRun,
+use forebay_workload::{
+    CheckpointFile, CheckpointTimings, RankPosition, TimeDistribution, checkpoint,
     torch_archive::{self, TensorFill, TorchArchive},
 };
+use serde_json::json;
+
+use crate::{interruption::is_interruption, progress::PhaseBar, rank_run::RankRun};
 
 /// Tensors are written and read in pieces of this length.
 const PIECE: usize = 8 << 20;

@@ -49,7 +49,7 @@ pub struct BenchOutcome {
     pub text: Option<String>,
     /// The exit code that the ranks ended with, where they were other processes.
     pub ranks_code: Option<u8>,
-    /// What went wrong after some of it was done: the error to end with, once that is told.
+    /// What went wrong after some of it was done: the error to end with, once the rest was reported.
     pub failed: Option<Error>,
 }
 

@@ -7,7 +7,6 @@ pub(crate) mod hdf5;
 mod read_log;
 pub(crate) mod synthetic;
 #[cfg(test)]
-#[path = "../tests/unit/engine.rs"]
 mod tests;
 
 use std::fmt;

@@ -13,7 +13,6 @@ mod netcdf;
 mod npy;
 mod pictures;
 #[cfg(test)]
-#[path = "../tests/unit/generate.rs"]
 mod tests;
 mod text;
 mod tfrecord;

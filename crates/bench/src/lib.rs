@@ -22,11 +22,10 @@
 //! | `rank_run`, `clock`, `host` | one rank: what it works with, its time, its machine |
 //! | `generate_phase`, `train_phase`, `checkpoint_phase` | the phases of a rank |
 //! | `epoch_begin` | what comes before the first step of an epoch |
-//! | `zip_layout`, `torch_archive` | headers of ZIP archives; checkpoint files that `torch.load` reads |
 //! | `kernel_run`, `kernel_space`, `kernel_particles`, `kernel_transfers` | h5bench's `write` and `read` kernels: the run, which elements, their values, between memory and file |
 //! | `cold_cache`, `trace`, `phase_trace`, `digest` | files out of the page cache; a trace in DFTracer's form, and what goes into it; a checksum of what was read |
 //! | `tier_counts`, `progress`, `interruption` | what tiers served; progress bars; Ctrl-C in a wait |
-//! | `run`, `launch_ranks`, `lifeline` | all phases, and what all ranks recorded; ranks without MPI; how processes that were started are told to end |
+//! | `run`, `launch_ranks`, `lifeline` | all phases, and what all ranks recorded; ranks without MPI; how child processes are made to end |
 //! | `results`, `several` | reports of runs; runs side by side, and grids of parameters |
 //! | `args`, `config_file`, `bench_host`, `command`, `summary` | `forebay bench` |
 
@@ -70,13 +69,11 @@ mod step_maker;
 mod subfiling;
 mod summary;
 mod tier_counts;
-mod torch_archive;
 mod trace;
 mod train_phase;
 mod vol_environment;
 mod worker;
 mod worker_process;
-mod zip_layout;
 
 pub use args::BenchArgs;
 pub use bench_host::BenchHost;

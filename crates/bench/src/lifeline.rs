@@ -39,7 +39,7 @@ impl Lifeline {
         Ok(Self { child, pipe })
     }
 
-    /// Waits for the end of the process; once `is_interrupted`, it is told.
+    /// Waits for the end of the process, which is asked to end once `is_interrupted`.
     pub(crate) fn wait(&mut self, is_interrupted: &mut dyn FnMut() -> bool) -> io::Result<ExitStatus> {
         loop {
             if is_interrupted() {
@@ -52,7 +52,7 @@ impl Lifeline {
         }
     }
 
-    /// Tells the process to end.
+    /// Asks the process to end.
     pub(crate) fn cut(&mut self) {
         self.pipe = None;
     }

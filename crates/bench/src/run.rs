@@ -88,7 +88,7 @@ pub(crate) fn run(workload: &Workload, options: &RunOptions, place: &RunPlace<'_
     };
     let done = phases(&mut rank, place.removes_files);
     let is_complete = done.is_ok() && !rank.is_over();
-    // Of the trace what fails is told when the results are written.
+    // An error of the trace is reported after the results are written.
     let traced = rank.trace.take().map_or(Ok(()), |trace| trace.finish().map(drop));
     let not_written = traced.and_then(|()| check_log(options, number)).err();
     let failed = done.err().filter(|error| !is_interruption(error) && !rank.is_over());
@@ -98,7 +98,7 @@ pub(crate) fn run(workload: &Workload, options: &RunOptions, place: &RunPlace<'_
     }
     let gathered = match &failed {
         Some(_) if !has_results(&rank.timings) => None,
-        // What failed is told, whatever becomes of its results.
+        // The error is reported, whatever becomes of the results.
         Some(_) => gather(rank.timings.clone(), false, place).unwrap_or_default(),
         None => gather(rank.timings.clone(), is_complete, place)?,
     };

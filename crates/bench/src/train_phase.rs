@@ -107,7 +107,7 @@ impl RankRun<'_> {
         self.check_files()?;
         let (is_interrupted, is_over) = (self.is_interrupted, Arc::clone(&self.is_training_over));
         thread::scope(|scope| {
-            // Readers, some of which are other processes, are told by this thread: the rank may wait for one of them.
+            // This thread interrupts the readers, some of which are other processes: the rank may be waiting for one of them.
             let watch = scope.spawn(move || {
                 while !is_over.load(Relaxed) {
                     is_over.fetch_or(is_interrupted(), Relaxed);

@@ -137,12 +137,13 @@ pub(crate) fn run(context: &Context, args: &StoreBenchArgs) -> Result<u8> {
 
 /// Ranks of the host that has most, and the processors that they may use between them. Collective.
 fn fullest_host(comm: &Arc<dyn Comm>, wait: &Wait<'_>) -> Result<(usize, usize)> {
-    let told = comm.all_gather(own_processors().into_iter().flat_map(u32::to_le_bytes).collect(), wait)?;
+    let gathered =
+        comm.all_gather(own_processors().into_iter().flat_map(u32::to_le_bytes).collect(), wait)?;
     let mut hosts: BTreeMap<usize, (usize, BTreeSet<&[u8]>)> = BTreeMap::new();
-    for (rank, told) in told.iter().enumerate() {
+    for (rank, own) in gathered.iter().enumerate() {
         let (ranks, processors) = hosts.entry(comm.host_of(rank)).or_default();
         *ranks += 1;
-        processors.extend(told.chunks_exact(4));
+        processors.extend(own.chunks_exact(4));
     }
     let fullest = hosts.into_values().max_by_key(|(ranks, _)| *ranks);
     Ok(fullest.map_or((1, 1), |(ranks, processors)| (ranks, processors.len().max(1))))

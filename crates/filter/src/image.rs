@@ -46,7 +46,7 @@ pub fn size_of(start: &[u8]) -> Result<Size> {
     jpeg::size_of(start).map(|header| jpeg_size(&header))
 }
 
-/// The most pixels of a picture whose size is only known from its own file: twice a photograph of 100 megapixels is no sample.
+/// The most pixels of a picture whose size is only known from its own file: as many as Pillow decodes.
 const MOST_PIXELS: u64 = 178_956_970;
 
 /// Decodes the picture `input` to rows of pixels of three channels of 8 bits: grey is repeated, transparency left out.

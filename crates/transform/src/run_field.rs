@@ -11,14 +11,24 @@ use crate::{
     program::FieldProgram,
 };
 
+/// The samples of a batch, slot by slot; nothing where padding stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchSlots<'a> {
+    /// What their random numbers are drawn from.
+    pub(crate) seeds: &'a [Option<u64>],
+    /// Their numbers in the set.
+    pub(crate) samples: &'a [Option<u64>],
+}
+
 impl FieldProgram {
-    /// The field that comes out of `made`, whose samples have `seeds`; nothing where padding stands.
+    /// The field that comes out of `made`, whose samples are those of `slots`.
     pub(crate) fn run(
         &self,
         made: &[FieldArray],
-        seeds: &[Option<u64>],
+        slots: BatchSlots<'_>,
         memory: &BatchMemory<'_>,
     ) -> Result<FieldArray> {
+        let seeds = slots.seeds;
         let sources =
             self.sources.iter().map(|at| made.get(*at).ok_or_else(missing)).collect::<Result<Vec<_>>>()?;
         let first = sources.first().ok_or_else(missing)?;
@@ -27,7 +37,7 @@ impl FieldProgram {
         let count: usize = out_shape.iter().product();
         let mut bytes = memory.take(count * self.element_len())?;
         if let Some(picture) = &self.picture {
-            self.run_pictures(picture, first, &out_shape, seeds, &mut bytes)?;
+            self.run_pictures(picture, first, &out_shape, slots, &mut bytes)?;
         } else if self.is_in_place() {
             self.run_whole(first, &out_shape, usize::from(!is_ragged), &mut bytes)?;
             if !is_ragged {
@@ -112,7 +122,7 @@ impl FieldProgram {
         picture: &PictureStep,
         source: &FieldArray,
         out_shape: &[usize],
-        seeds: &[Option<u64>],
+        BatchSlots { seeds, samples }: BatchSlots<'_>,
         to: &mut Buffer,
     ) -> Result<()> {
         let from = PieceSource { number: 0, from: Some(Number::U8), element_len: 1, axes_before: 0 };
@@ -132,9 +142,11 @@ impl FieldProgram {
             let place = |at: usize| usize::try_from(offsets[at]).ok();
             let encoded =
                 place(slot).zip(place(slot + 1)).and_then(|(start, end)| source.bytes.get(start..end));
-            let pixels = picture
-                .decode(encoded.ok_or_else(missing)?, *seed, &mut scratch)
-                .map_err(|error| error.at(format!("picture {slot} of the batch")))?;
+            let pixels =
+                picture.decode(encoded.ok_or_else(missing)?, *seed, &mut scratch).map_err(|error| {
+                    let sample = samples.get(slot).copied().flatten().unwrap_or(slot as u64);
+                    error.at(format!("picture '{}' of sample {sample}", source.name))
+                })?;
             piece.run(pixels, to, *seed)?;
         }
         Ok(())

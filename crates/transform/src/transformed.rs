@@ -11,6 +11,7 @@ use forebay_source::{Error, ErrorKind, Grant, Result, ledger};
 use crate::{
     field_form::FieldForm,
     program::{FieldProgram, place_of},
+    run_field::BatchSlots,
     spec::TransformSpec,
 };
 
@@ -71,10 +72,13 @@ impl Transformed {
         Ok(outputs(spec, forms)?.into_iter().map(form).collect())
     }
 
-    fn transform(&self, made: Vec<FieldArray>, seeds: &[Option<u64>]) -> Result<Vec<FieldArray>> {
+    fn transform(&self, made: Vec<FieldArray>, request: &BatchRequest<'_>) -> Result<Vec<FieldArray>> {
+        let seed = |number: &Option<u64>| number.map(|number| request.epoch.sample_seed(number));
+        let seeds: Vec<Option<u64>> = request.numbers.iter().map(seed).collect();
+        let slots = BatchSlots { seeds: &seeds, samples: request.samples };
         let memory = BatchMemory::new(&self.arena);
         let run = |output: &Output| match output {
-            Output::Made(program) => program.run(&made, seeds, &memory).map(Some),
+            Output::Made(program) => program.run(&made, slots, &memory).map(Some),
             Output::Same(..) => Ok(None),
         };
         let new = self.outputs.iter().map(run).collect::<Result<Vec<_>>>()?;
@@ -135,12 +139,7 @@ impl BatchMaker for Transformed {
 
     fn make(&self, request: &BatchRequest<'_>) -> Result<MadeFields> {
         let MadeFields { fields, unverified } = self.inner.make(request)?;
-        let seeds: Vec<Option<u64>> = request
-            .numbers
-            .iter()
-            .map(|number| number.map(|number| request.epoch.sample_seed(number)))
-            .collect();
-        match (self.transform(fields, &seeds), unverified) {
+        match (self.transform(fields, request), unverified) {
             (Ok(fields), unverified) => Ok(MadeFields { fields, unverified }),
             // Values that make no sense may be those of a file that was written to meanwhile.
             (Err(error), Some(unverified)) => Err(unverified.verify().err().unwrap_or(error)),

@@ -14,6 +14,7 @@
 //! | `layout` | where the files of a data set lie |
 //! | `order/` | which sample is read when, by which rank and worker |
 //! | `checkpoint` | the files of a checkpoint and the sizes of their tensors |
+//! | `zip_layout`, `torch_archive` | headers of ZIP archives; the bytes of checkpoint files that `torch.load` reads |
 //! | `random` | NumPy's generator and shuffle, draws of times |
 //! | `distribution` | distributions of simulated times |
 //! | `timings/` | what a run records, per rank, epoch and step |
@@ -31,8 +32,10 @@ mod random;
 pub mod report;
 mod suite;
 mod timings;
+pub mod torch_archive;
 mod words;
 mod workload;
+pub mod zip_layout;
 
 pub use checkpoint::{CheckpointFile, TensorSpec};
 pub use config::{ConfigOptions, ConfigSyntax};

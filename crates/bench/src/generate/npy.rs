@@ -7,9 +7,9 @@ use std::{
 };
 
 use flate2::{Compression, Crc, write::DeflateEncoder};
+use forebay_workload::zip_layout::{ArchiveMember, ZipMethod, directory};
 
 use super::file::GeneratedFile;
-use crate::zip_layout::{ArchiveMember, ZipMethod, directory};
 
 /// Random bytes are made in pieces of this length.
 pub(super) const PIECE: usize = 1 << 20;

@@ -125,7 +125,7 @@ class CudaCopier:
 
     def start(self, host: list[torch.Tensor]) -> tuple[list[torch.Tensor], torch.cuda.Event]:
         if torch.cuda.current_device() == self._device.index:
-            # The context manager, which also changes devices, takes twice as long.
+            # The context manager would do the same by more calls, because it can change devices too.
             current = torch.cuda.current_stream(self._device)
             torch.cuda.set_stream(self._stream)
             try:

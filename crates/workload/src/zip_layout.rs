@@ -2,24 +2,24 @@
 
 /// One member of an archive.
 #[derive(Clone, Debug)]
-pub(crate) struct ArchiveMember {
+pub struct ArchiveMember {
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Where its header starts.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// CRC-32 of its bytes.
-    pub(crate) crc: u32,
+    pub crc: u32,
     /// Bytes as they are stored.
-    pub(crate) stored_len: u64,
+    pub stored_len: u64,
     /// Bytes.
-    pub(crate) len: u64,
+    pub len: u64,
     /// Bytes of padding before its first byte, in an extra field.
-    pub(crate) padding: Option<u16>,
+    pub padding: Option<u16>,
 }
 
 /// How members are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ZipMethod {
+pub enum ZipMethod {
     /// Not at all.
     Stored = 0,
     /// By deflate.
@@ -33,7 +33,7 @@ const FIRST_DAY: u16 = 0x21;
 
 impl ArchiveMember {
     /// What stands before the member's bytes; lengths have 64 bits, as NumPy's have.
-    pub(crate) fn local_header(&self, method: ZipMethod) -> Vec<u8> {
+    pub fn local_header(&self, method: ZipMethod) -> Vec<u8> {
         let mut header = b"PK\x03\x04".to_vec();
         header.extend(self.shared(method));
         header.extend(short(20 + self.padding.map_or(0, |len| 4 + usize::from(len))).to_le_bytes());
@@ -80,7 +80,7 @@ impl ArchiveMember {
 }
 
 /// The directory and the records at the end of an archive whose members end at `begin`.
-pub(crate) fn directory(members: &[ArchiveMember], method: ZipMethod, begin: u64) -> Vec<u8> {
+pub fn directory(members: &[ArchiveMember], method: ZipMethod, begin: u64) -> Vec<u8> {
     let mut end: Vec<u8> = members.iter().flat_map(|member| member.central_header(method)).collect();
     let (len, count) = (end.len() as u64, members.len() as u64);
     end.extend(b"PK\x06\x06");

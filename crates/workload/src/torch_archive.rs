@@ -9,10 +9,13 @@
 //! to a staging area.
 
 use flate2::Crc;
-use forebay::{Error, ErrorKind, Result};
-use forebay_workload::{CheckpointFile, ElementType, TensorSpec};
+use forebay_source::{Error, ErrorKind, Result};
 
-use crate::zip_layout::{ArchiveMember, ZipMethod, directory};
+use crate::{
+    checkpoint::{CheckpointFile, TensorSpec},
+    workload::ElementType,
+    zip_layout::{ArchiveMember, ZipMethod, directory},
+};
 
 /// Tensors start at multiples of this, as PyTorch's do, so that they can be mapped.
 const ALIGNMENT: u64 = 64;
@@ -21,14 +24,14 @@ const GATHERED: usize = 1 << 20;
 
 /// What tensors are filled with: one stretch of bytes, again and again.
 #[derive(Debug)]
-pub(crate) struct TensorFill {
+pub struct TensorFill {
     bytes: Vec<u8>,
     crc: Crc,
 }
 
 /// The bytes of an archive, as it will be written.
 #[derive(Debug)]
-pub(crate) struct TorchArchive {
+pub struct TorchArchive {
     segments: Vec<ArchiveSegment>,
     len: u64,
 }
@@ -43,7 +46,7 @@ enum ArchiveSegment {
 
 impl TensorFill {
     /// Repeats `bytes`, of which there is at least one.
-    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+    pub fn new(bytes: Vec<u8>) -> Self {
         let mut crc = Crc::new();
         crc.update(&bytes);
         Self { bytes, crc }
@@ -69,7 +72,7 @@ impl TensorFill {
 
 impl TorchArchive {
     /// The archive of the tensors of `file`, filled with `fill`.
-    pub(crate) fn new(file: &CheckpointFile, fill: &TensorFill) -> Result<Self> {
+    pub fn new(file: &CheckpointFile, fill: &TensorFill) -> Result<Self> {
         let mut archive = Self { segments: Vec::new(), len: 0 };
         let mut members =
             vec![archive.member("data.pkl", &pickle(&file.tensors)?), archive.member("byteorder", b"little")];
@@ -91,7 +94,7 @@ impl TorchArchive {
     }
 
     /// Hands all bytes to `write`, front to back.
-    pub(crate) fn write(&self, fill: &TensorFill, mut write: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    pub fn write(&self, fill: &TensorFill, mut write: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut gathered = Vec::new();
         for segment in &self.segments {
             let tensor_len = match segment {
@@ -239,7 +242,7 @@ fn storage_name(dtype: ElementType) -> Result<&'static str> {
 }
 
 /// Refuses a file of `len` bytes with these first and last ones that is no archive of the tensors of `file`, by whichever program it was written.
-pub(crate) fn check(file: &CheckpointFile, len: u64, first: &[u8], last: &[u8]) -> Result<()> {
+pub fn check(file: &CheckpointFile, len: u64, first: &[u8], last: &[u8]) -> Result<()> {
     let (tensors, least) = (file.tensors.len() as u64, file.byte_len());
     let most = least + (64 << 10) + tensors * (4 << 10);
     let anew = "it is of another model, or was cut off: save it anew";
@@ -260,6 +263,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::random::Mt19937;
 
     fn file() -> CheckpointFile {
         let tensor = |key: &str, len, dtype| TensorSpec { key: key.into(), len, dtype };
@@ -273,9 +277,8 @@ mod tests {
     }
 
     fn fill() -> TensorFill {
-        let mut bytes = vec![0; 300_007];
-        crate::generate::RandomBytes::new((1, 1), 1.0, 0).fill(&mut bytes);
-        TensorFill::new(bytes)
+        let mut random = Mt19937::seeded(1);
+        TensorFill::new((0..300_007).map(|_| random.next_u32().to_le_bytes()[0]).collect())
     }
 
     fn written(archive: &TorchArchive, fill: &TensorFill) -> Vec<u8> {

@@ -158,7 +158,7 @@ def test_silo(tmp_path: Path) -> None:
     source = Path(__file__).parents[2] / "benches" / "formats" / "silo_rows.c"
     if shutil.which("cc") is None or not Path("/usr/include/silo.h").exists():
         pytest.skip("no compiler, or no Silo to write files with")
-    subprocess.run(["cc", "-o", tmp_path / "write", source, "-lsiloh5"], check=True)
+    subprocess.run(["cc", "-o", tmp_path / "write", source, "-lsiloh5", "-l:libstdc++.so.6"], check=True)
     rows = np.arange(4 * COUNT, dtype="<f4").reshape(COUNT, 4)
     rows.tofile(tmp_path / "raw")
     subprocess.run([tmp_path / "write", tmp_path / "raw", tmp_path / "a.silo", str(COUNT), "4"], check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +204,11 @@ def test_several_steps_of_one_execution_are_committed_together(path: Path) -> No
     ds = batches(path, state, as_supervised=True).repeat()
     net.fit(ds, steps_per_epoch=6, epochs=2, verbose=0, callbacks=[StateCallback(state)])
     assert (state.epoch, state.state_dict()["position"]) == (1, 10)
+
+
+def test_the_example_learns_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    example = Path(__file__).parents[2] / "examples" / "tensorflow_images.py"
+    runpy.run_path(str(example), run_name="__main__")
+    said = capsys.readouterr().out
+    losses = [float(line.split()[-1]) for line in said.splitlines() if "loss" in line]
+    assert len(losses) == 3 and losses[-1] < losses[0] / 2 and "going on in epoch 1 at sample 320" in said

@@ -8,6 +8,7 @@ import numpy as np
 
 try:
     import jax  # type: ignore[import-not-found]
+    import jax.dlpack  # type: ignore[import-not-found]
 except ModuleNotFoundError as error:
     if error.name != "jax":
         raise

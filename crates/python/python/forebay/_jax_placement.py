@@ -63,7 +63,7 @@ class Placement:
             # What it raises differs by version and by backend; the values are the same either way.
             self._hand_over.note("refused", f"{type(error).__name__}: {error}")
             return jax.device_put(array, self._device)
-        is_shared = array.size == 0 or made.unsafe_buffer_pointer() == array.ctypes.data
+        is_shared = array.size == 0 or made.unsafe_buffer_pointer() == array.__array_interface__["data"][0]
         self._hand_over.note("shared" if is_shared else "copied")
         return made
 

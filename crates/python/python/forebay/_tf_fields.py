@@ -18,6 +18,9 @@ except ModuleNotFoundError as error:
 from ._batch import array_of
 from ._forebay import BatchLoader, Memory
 
+# What is handed to tf.data says what it does as it stands; AutoGraph would rewrite it.
+as_written = tf.autograph.experimental.do_not_convert
+
 Kind = Literal["dense", "ragged", "text", "texts"]
 
 

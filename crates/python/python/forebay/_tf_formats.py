@@ -6,7 +6,7 @@ import math
 import os
 import typing
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -14,11 +14,28 @@ from . import _file_formats
 from ._batch import Batch
 from ._file_formats import FileFormat
 from ._sizes import size_of
-from ._tf_fields import TensorField, fields_of, tf
+from ._tf_fields import TensorField, as_written, fields_of, tf
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 MODULE = "forebay.tensorflow"
 TRANSFER_SIZE = "1MiB"
 """Bytes of the rows that cross by one call, unless the user says otherwise."""
+
+
+class SourceOptions(TypedDict, total=False):
+    """What :func:`HDF5` and its like take besides the source, for tools that check types."""
+
+    transfer_size: int | str
+    read_threads: int | None
+    like: Any
+    element_spec: Any
+    memory: int | str | None
+    cf: Any
+    tiers: Any
+    policy: Any
+    config: str | os.PathLike[str] | None
 
 
 class Source(tf.experimental.BatchableExtensionType):  # type: ignore[misc]
@@ -85,7 +102,7 @@ def _pairs(
     parts = spec if isinstance(spec, tuple) else (spec,)
     rows = _Rows(wanted, parts, size_of(transfer_size, "transfer_size") or 1 << 20, read_threads, through)
     blocks = tf.data.Dataset.from_generator(rows.blocks, args=given, output_signature=rows.signature)
-    return blocks.flat_map(rows.samples)
+    return blocks.flat_map(as_written(rows.samples))
 
 
 def _given(x: Any) -> tuple[tuple[Any, ...], _Flat | None]:
@@ -123,7 +140,9 @@ def _liked(like: Any, given: tuple[Any, ...], known: _Flat | None) -> _Flat:
 
 
 def _value(one: Any) -> Any:
-    return tf.get_static_value(one).item() if tf.is_tensor(one) and tf.get_static_value(one) is not None else None
+    """What a tensor is known to be while a graph is made, or nothing."""
+    known = tf.get_static_value(one) if tf.is_tensor(one) else one
+    return None if known is None else np.asarray(known).item()
 
 
 def _spec_like(wanted: FileFormat, like: _Flat, through: dict[str, Any]) -> Any:
@@ -202,6 +221,7 @@ class _Rows:
             return tf.data.Dataset.from_tensor_slices(block if len(block) > 1 else block[0])
         values, splits, *labels = block
 
+        @as_written
         def sample(number: Any) -> Any:
             data = values[splits[number] : splits[number + 1]]
             data.set_shape(self._specs[0].shape)
@@ -223,7 +243,8 @@ def _array(field: TensorField, value: Any) -> Any:
     return value
 
 
-def HDF5(x: Any, **how: Any) -> Any:
+@as_written
+def HDF5(x: Any, **how: Unpack[SourceOptions]) -> Any:
     """Samples of an HDF5 file as a ``tf.data.Dataset`` of pairs ``(data, label)``, for ``interleave`` too.
 
     >>> ds = from_slices(files).interleave(lambda x: HDF5(x, transfer_size=1048576, read_threads=4), cycle_length=4, block_length=16)
@@ -244,7 +265,8 @@ def HDF5(x: Any, **how: Any) -> Any:
     return _front(_file_formats.HDF5, x, how)
 
 
-def NetCDF(x: Any, **how: Any) -> Any:
+@as_written
+def NetCDF(x: Any, **how: Unpack[SourceOptions]) -> Any:
     """Samples of a NetCDF file, classic or NetCDF-4; called as :func:`HDF5` is.
 
     Values are scaled, and missing ones not numbers, as the CF conventions say.
@@ -255,27 +277,31 @@ def NetCDF(x: Any, **how: Any) -> Any:
 NC = NetCDF
 
 
-def GNCF(x: Any, **how: Any) -> Any:
+@as_written
+def GNCF(x: Any, **how: Unpack[SourceOptions]) -> Any:
     """Samples of gridded NetCDF with CF conventions, which is what we take the paper's GNCF to be; called as :func:`HDF5` is."""
     return _front(_file_formats.GNCF, x, how)
 
 
-def ADIOS2(x: Any, **how: Any) -> Any:
+@as_written
+def ADIOS2(x: Any, **how: Unpack[SourceOptions]) -> Any:
     """Samples of an ADIOS2 file; called as :func:`HDF5` is. Of a variable that was written in steps all are stacked: axis 0."""
     return _front(_file_formats.ADIOS2, x, how)
 
 
-def Silo(x: Any, **how: Any) -> Any:
+@as_written
+def Silo(x: Any, **how: Unpack[SourceOptions]) -> Any:
     """Samples of a Silo file; called as :func:`HDF5` is."""
     return _front(_file_formats.SILO, x, how)
 
 
-def Zarr(x: Any, **how: Any) -> Any:
+@as_written
+def Zarr(x: Any, **how: Unpack[SourceOptions]) -> Any:
     """Samples of a Zarr store; called as :func:`HDF5` is."""
     return _front(_file_formats.ZARR, x, how)
 
 
-def _front(wanted: FileFormat, x: Any, how: dict[str, Any]) -> Any:
+def _front(wanted: FileFormat, x: Any, how: Any) -> Any:
     return _pairs(wanted, x, **{**how, "like": _like(x, how.get("like"), how.get("element_spec"))})
 
 

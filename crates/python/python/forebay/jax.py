@@ -73,7 +73,7 @@ class Loader(_loader.Loader):
         self._held = self._ahead + 2
         super().__init__(dataset, rank=rank, world=world, **options)
         tail = _loader._tail(options.get("tail"), options.get("drop_last", False))
-        self._may_be_short = tail in (None, "short") and len(dataset) % (world * self.batch_size) > 0
+        self._may_be_short = tail in (None, "short") and self._drawn is None and len(dataset) % (world * self.batch_size) > 0
         self._check_fields(sharding is not None)
 
     def _check_fields(self, is_sharded: bool) -> None:

@@ -17,7 +17,7 @@ from ._store import Store
 from ._subset import Subset
 
 # Before TensorFlow itself: where that is not installed, it says what to do.
-from ._tf_fields import tf
+from ._tf_fields import as_written, tf
 from ._tf_feed import ENDLESS, TensorFeed
 from ._tf_formats import ADIOS2, GNCF, HDF5, NC, NetCDF, Silo, Source, Zarr, from_slices
 from ._tf_state import State
@@ -96,19 +96,21 @@ def _pipeline(feed: TensorFeed, shaped: Any) -> Any:
     """The batches of ``feed``, each as ``shaped`` makes it of what crossed."""
     types = feed.types
 
+    @as_written
     def begin(_: Any) -> Any:
         key, count = tf.numpy_function(feed.begin, [], [tf.int64, tf.int64])
         key.set_shape(())
         count.set_shape(())
         return key, count
 
+    @as_written
     def batches(key: Any, count: Any) -> Any:
         take = lambda _: tuple(tf.numpy_function(feed.take, [key], types))
         steps = tf.data.Dataset.range(count)
         if not feed.may_be_shorter:
-            return steps.map(lambda number: shaped(*take(number)))
-        taken = steps.map(take).take_while(lambda is_there, *_: is_there)
-        return taken.map(lambda _, *flat: shaped(*flat))
+            return steps.map(as_written(lambda number: shaped(*take(number))))
+        taken = steps.map(as_written(take)).take_while(as_written(lambda is_there, *_: is_there))
+        return taken.map(as_written(lambda _, *flat: shaped(*flat)))
 
     return tf.data.Dataset.from_tensors(0).map(begin).flat_map(batches)
 

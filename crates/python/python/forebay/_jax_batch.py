@@ -16,6 +16,8 @@ except ModuleNotFoundError as error:
 
 from . import _batch
 
+__all__ = ["Batch", "jax"]
+
 
 class Batch(_batch.Batch):
     """Samples side by side: a dict of ``jax.Array`` by field name, and a pytree, so that ``jax.jit`` takes it as it is.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -18,10 +18,16 @@ except ModuleNotFoundError as error:
 from ._batch import array_of
 from ._forebay import BatchLoader, Memory
 
-# What is handed to tf.data says what it does as it stands; AutoGraph would rewrite it.
-as_written = tf.autograph.experimental.do_not_convert
+__all__ = ["TensorField", "as_written", "fields_of", "tf"]
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 Kind = Literal["dense", "ragged", "text", "texts"]
+
+
+def as_written(function: _Function) -> _Function:
+    """``function``, which AutoGraph leaves as it stands when ``tf.data`` is given it."""
+    made: _Function = tf.autograph.experimental.do_not_convert(function)
+    return made
 
 
 @dataclass(frozen=True)

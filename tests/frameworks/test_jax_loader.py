@@ -214,8 +214,9 @@ def test_a_loader_is_not_pickled_and_its_set_is(ds: Any) -> None:
     assert len(pickle.loads(pickle.dumps(ds))) == COUNT
 
 
-def test_the_example_learns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_learns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     example = Path(__file__).parents[2] / "examples" / "jax_images.py"
+    monkeypatch.setattr("sys.argv", [str(example)])
     runpy.run_path(str(example), run_name="__main__")
     losses = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines() if "loss" in line]
     assert len(losses) >= 2 and losses[-1] < losses[0] / 2

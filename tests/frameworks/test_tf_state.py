@@ -34,6 +34,14 @@ def numbers(batch: Any) -> list[int]:
     return [int(one) for one in batch["y"]]
 
 
+def epoch_of(ds: Any, state: State) -> list[int]:
+    seen = []
+    for batch in ds.prefetch(8):
+        seen += numbers(batch)
+        state.commit()
+    return seen
+
+
 @pytest.mark.parametrize("stop", range(STEPS + 1))
 def test_stopped_at_any_step_under_prefetch_each_sample_comes_once(path: Path, stop: int) -> None:
     state = State()
@@ -46,11 +54,11 @@ def test_stopped_at_any_step_under_prefetch_each_sample_comes_once(path: Path, s
     resumed = State(saved)
     rest = batches(path, resumed)
     assert rest.cardinality() == (STEPS if stop in (0, STEPS) else tf.data.UNKNOWN_CARDINALITY)
-    following = [one for batch in rest.prefetch(8) for one in numbers(batch)]
+    following = epoch_of(rest, resumed)
     if stop < STEPS:
         assert sorted(seen + following) == list(range(COUNT))
     # The epoch after is whole, and what it would have been without a stop.
-    whole = [one for batch in rest for one in numbers(batch)] if stop < STEPS else following
+    whole = epoch_of(rest, resumed) if stop < STEPS else following
     straight = forebay.open(path, ["x"], label="y").loader(batch_size=5, shuffle="full", seed=9)
     straight.set_epoch(1)
     assert whole == [int(one) for batch in straight for one in batch["y"]]
@@ -66,15 +74,26 @@ def test_the_state_is_where_training_is_not_where_tf_data_is(path: Path) -> None
     assert state.state_dict()["position"] == 10 and state.epoch == 0
 
 
-def test_over_the_end_of_an_epoch_under_repeat_and_prefetch(path: Path) -> None:
+def test_over_the_end_of_an_epoch_under_prefetch(path: Path) -> None:
     state = State()
     seen = []
-    for batch in batches(path, state).repeat(3).prefetch(8).take(14):
+    for batch in batches(path, state, epochs=3).prefetch(8).take(14):
         seen += numbers(batch)
         state.commit()
     assert state.epoch == 1 and state.state_dict()["position"] == 20
     following = [one for batch in batches(path, State(state.state_dict())) for one in numbers(batch)]
     assert sorted(seen[COUNT:] + following) == sorted(seen[:COUNT]) == list(range(COUNT))
+
+
+def test_a_repeated_epoch_under_prefetch_names_what_to_do(path: Path) -> None:
+    state = State()
+    for _ in batches(path, state).repeat(2):
+        state.commit()
+    assert state.epoch == 2
+    state = State()
+    with pytest.raises(tf.errors.OpError, match=r"give epochs= to dataset\(\) in place of repeat\(\)"):
+        for _ in batches(path, state).repeat(2).prefetch(8):
+            state.commit()
 
 
 def test_batches_carry_their_positions_and_may_be_committed_in_any_order(path: Path) -> None:
@@ -108,7 +127,7 @@ def test_an_iterator_that_was_left_goes_on_from_what_was_trained_on(path: Path) 
     first = numbers(next(iter(ds)))
     # Nothing was trained on: the epoch is begun again.
     seen = []
-    for batch in ds.prefetch(8).take(4):
+    for batch in ds.prefetch(2).take(4):
         seen += numbers(batch)
         state.commit()
     assert seen[:5] == first
@@ -201,13 +220,14 @@ def test_several_steps_of_one_execution_are_committed_together(path: Path) -> No
     state = State()
     net = model()
     net.compile("sgd", "mse", steps_per_execution=3)
-    ds = batches(path, state, as_supervised=True).repeat()
+    ds = batches(path, state, as_supervised=True, epochs=None).prefetch(4)
     net.fit(ds, steps_per_epoch=6, epochs=2, verbose=0, callbacks=[StateCallback(state)])
     assert (state.epoch, state.state_dict()["position"]) == (1, 10)
 
 
-def test_the_example_learns_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_learns_and_goes_on(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     example = Path(__file__).parents[2] / "examples" / "tensorflow_images.py"
+    monkeypatch.setattr("sys.argv", [str(example)])
     runpy.run_path(str(example), run_name="__main__")
     said = capsys.readouterr().out
     losses = [float(line.split()[-1]) for line in said.splitlines() if "loss" in line]

@@ -16,8 +16,8 @@ class StateCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     >>> model.fit(ds.prefetch(8), epochs=10, callbacks=[StateCallback(state, "state.json")])
 
-    It counts batches, so every element that Keras gets must be one batch of the dataset that has ``state``: ``map``, ``prefetch`` and
-    ``repeat`` keep that; ``batch``, ``unbatch``, ``filter`` and ``shuffle`` do not.
+    It counts batches, so every element that Keras gets must be one batch of the dataset that has ``state``: ``map`` and ``prefetch``
+    keep that; ``batch``, ``unbatch``, ``filter`` and ``shuffle`` do not.
 
     Args:
         state: the State that was given to :func:`forebay.tensorflow.dataset`.

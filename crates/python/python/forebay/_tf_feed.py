@@ -76,8 +76,8 @@ class TensorFeed(_loader.Loader):
     def begin(self) -> list[Any]:
         """Begins an iteration: its key, and how many batches it has at most."""
         with self._guard:
-            if self._left > 0 and self.state is not None:
-                self._go_back(self.state)
+            if self.state is not None:
+                self._settle(self.state)
             loader = self._loader
             rest = loader.remaining() if loader.upcoming()[1] > 0 else len(self)
             count = ENDLESS if self.epochs is None else rest + (self.epochs - 1) * len(self)
@@ -85,8 +85,16 @@ class TensorFeed(_loader.Loader):
             self._taken_by = key, iter(self)
             return [np.int64(key), np.int64(count)]
 
-    def _go_back(self, state: State) -> None:
-        """Goes on after what was trained on: the rest of what was handed out is made again."""
+    def _settle(self, state: State) -> None:
+        """Sees to what the last iteration left: what was handed out and not trained on is made again."""
+        if self._left == 0:
+            if state.is_behind:
+                # Whether they will still be trained on, nobody can tell: another iteration may have begun, or the same be repeated.
+                raise InvalidError(
+                    "an iteration is begun while batches of the one before are not committed: for several epochs under prefetch give "
+                    "epochs= to dataset() in place of repeat(); to go on after a stop, make another dataset with State(state.state_dict())"
+                )
+            return
         state._forget_ahead()
         self._end_epoch()
         self._opened.load_state(json.dumps(state.state_dict()), True)

@@ -110,7 +110,7 @@ def _field(name: str, code: Any, shape: tuple[int | None, ...], stored: str) -> 
 
 
 def _dtype(name: str, dtype: np.dtype[Any], stored: str) -> Any:
-    if stored == "bfloat16":
+    if stored.endswith("bf2"):
         return tf.bfloat16
     if dtype.kind == "S":
         return tf.string

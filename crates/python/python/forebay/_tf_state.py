@@ -59,6 +59,12 @@ class State:
         epoch: int = self.state_dict()["epoch"]
         return epoch
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether batches were handed out that were not trained on yet."""
+        with self._lock:
+            return bool(self._ahead)
+
     def commit(self, position: Any = None, *, count: int = 1) -> None:
         """Notes that a batch was trained on: the one that carries ``position`` (see ``position=True`` of
         :func:`forebay.tensorflow.dataset`), or the next ``count`` that were handed out.

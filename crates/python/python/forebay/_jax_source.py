@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 from . import _dataset
+from ._batch import Batch, split_samples
 from ._store import Store
 from ._subset import Subset
 
@@ -35,12 +36,8 @@ class RandomAccessDataSource:
 
     def _getitems(self, record_keys: Sequence[SupportsIndex]) -> list[dict[str, Any]]:
         """The samples ``record_keys``, each chunk read once."""
-        batch = self.dataset[[operator.index(one) for one in record_keys]]
-        samples: list[dict[str, Any]] = [{} for _ in record_keys]
-        for name in batch:
-            for sample, part in zip(samples, batch.parts(name)):
-                sample[name] = part
-        return samples
+        batch = Batch._of(self.dataset._raw_batch([operator.index(one) for one in record_keys]))
+        return split_samples(batch, self.dataset._axes)
 
     __getitems__ = _getitems
 

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-import tensorflow as tf  # type: ignore[import-not-found]
+import tensorflow as tf  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from ._tf_state import State
 

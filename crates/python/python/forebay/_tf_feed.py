@@ -36,7 +36,7 @@ class TensorFeed(_loader.Loader):
         if options.get("refresh"):
             raise ValueError("refresh=True: a tf.data.Dataset has one length; make another for files that have grown")
         super().__init__(dataset, **options)
-        self._on_error = options.get("on_error", "raise")
+        self._on_error: str = options.get("on_error", "raise")
         self._tail_kind = _loader._tail(options.get("tail"), options.get("drop_last", False))
         self._carries_position = carries_position
         self._guard = threading.Lock()
@@ -49,7 +49,7 @@ class TensorFeed(_loader.Loader):
         if saved is not None:
             self.load_state_dict(saved)
         self.fields: list[TensorField] = fields_of(self._opened)
-        self.steps = self._steps()
+        self.length = self._length()
 
     @property
     def may_be_shorter(self) -> bool:
@@ -67,7 +67,7 @@ class TensorFeed(_loader.Loader):
         is_whole = samples is not None and samples % (self.world * self.batch_size) == 0 and self._opened.upcoming()[1] == 0
         return int(self.batch_size) if is_whole else None
 
-    def _steps(self) -> int | None:
+    def _length(self) -> int | None:
         """Batches of every iteration; None where they are not known, as in the middle of an epoch."""
         if self.may_be_shorter or self._opened.upcoming()[1] > 0:
             return None
@@ -98,7 +98,7 @@ class TensorFeed(_loader.Loader):
         state._forget_ahead()
         self._end_epoch()
         self._opened.load_state(json.dumps(state.state_dict()), True)
-        if self.steps is not None and self._opened.upcoming()[1] > 0:
+        if self.length is not None and self._opened.upcoming()[1] > 0:
             raise InvalidError(
                 "the last iteration was left in the middle of an epoch, and this dataset has the length of whole ones: make another "
                 "with State(state.state_dict()), which goes on from there"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
 try:
-    import tensorflow as tf  # type: ignore[import-not-found]
+    import tensorflow as tf  # type: ignore[import-untyped, import-not-found, unused-ignore]
 except ModuleNotFoundError as error:
     if error.name != "tensorflow":
         raise
@@ -65,9 +65,9 @@ class TensorField:
     def arrays(self, memory: Memory) -> list[Any]:
         """What crosses for it: arrays over forebay's memory, which TensorFlow takes over as they are where they are numbers."""
         if self.kind == "text":
-            return [_texts(memory.texts or [])]
+            return [_texts(cast("list[str]", memory.texts or []))]
         if self.kind == "texts":
-            rows = memory.texts or []
+            rows = cast("list[list[str]]", memory.texts or [])
             return [_texts(text for row in rows for text in row), _splits(map(len, rows))]
         if self.kind == "ragged":
             return [array_of(memory), np.frombuffer(memory.offset_bytes or b"", np.int64)]

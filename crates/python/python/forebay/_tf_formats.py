@@ -74,9 +74,13 @@ _Flat = tuple[str, str, str, str, int, str]
 
 
 def _flat(path: Any, field: Any, label: Any = None, boundary: Any = None) -> _Flat:
-    mode, value = ("", 0) if boundary is None else boundary
+    mode, value = _mode(boundary)
     is_fixed = mode != "VARIABLE"
     return os.fspath(path), field, label or "", mode, int(value) if is_fixed else 0, "" if is_fixed else value
+
+
+def _mode(boundary: Any) -> tuple[Any, Any]:
+    return ("", 0) if boundary is None else (boundary[0], boundary[1])
 
 
 def _source(flat: Sequence[Any]) -> _file_formats.Source:
@@ -115,7 +119,7 @@ def _given(x: Any) -> tuple[tuple[Any, ...], _Flat | None]:
     if not any(tf.is_tensor(one) for one in (path, field, label, *(boundary or ()))):
         flat = _flat(path, field, label, boundary)
         return flat, flat
-    mode, value = ("", 0) if boundary is None else boundary
+    mode, value = _mode(boundary)
     is_text = tf.is_tensor(value) and value.dtype == tf.string or isinstance(value, (str, bytes))
     text = lambda one: tf.convert_to_tensor("" if one is None else one, tf.string)
     size, offsets = (tf.constant(0, tf.int64), text(value)) if is_text else (tf.cast(value, tf.int64), text(""))
@@ -173,10 +177,9 @@ class _Rows:
     def signature(self) -> tuple[Any, ...]:
         """What a block is: data, the splits of samples of any length, and the label."""
         data = self._specs[0]
+        values: tuple[Any, ...] = (tf.TensorSpec((None, *data.shape), data.dtype),)
         if self._is_cut:
             values = (tf.TensorSpec(data.shape, data.dtype), tf.TensorSpec((None,), tf.int64))
-        else:
-            values = (tf.TensorSpec((None, *data.shape), data.dtype),)
         return (*values, *(tf.TensorSpec((None, *one.shape), one.dtype) for one in self._specs[1:]))
 
     def blocks(self, *flat: Any) -> Iterator[tuple[Any, ...]]:
@@ -198,14 +201,13 @@ class _Rows:
         if len(arrays) != len(self._specs):
             raise ValueError(f"{path}: {len(arrays)} fields, and element_spec has {len(self._specs)}")
         data = arrays[0]
+        block: tuple[Any, ...] = (data, *arrays[1:])
         if self._is_cut:
             splits = batch.offsets.get("data")
             if splits is None:
                 splits = np.arange(len(data) + 1, dtype=np.int64) * data.shape[1]
                 data = data.reshape(-1, *data.shape[2:])
             block = (data, np.asarray(splits, np.int64), *arrays[1:])
-        else:
-            block = (data, *arrays[1:])
         for array, spec in zip(block, self.signature):
             if spec.dtype != tf.string and spec.dtype.as_numpy_dtype != array.dtype or not spec.shape.is_compatible_with(array.shape):
                 raise ValueError(
@@ -232,7 +234,8 @@ class _Rows:
 
 def _field_len(described: dict[str, Any]) -> int:
     """Bytes of a sample of a field; of one whose length differs, those of a row."""
-    return int(np.dtype(described["numpy"]).itemsize) * math.prod(one or 1 for one in described["shape"])
+    length: int = np.dtype(described["numpy"]).itemsize * math.prod(one or 1 for one in described["shape"])
+    return length
 
 
 def _array(field: TensorField, value: Any) -> Any:

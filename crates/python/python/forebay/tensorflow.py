@@ -122,9 +122,9 @@ def _sized(made: Any, feed: TensorFeed, batch: int | None) -> Any:
         # Ranks have their own samples already.
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     made = made.with_options(options)
-    if feed.steps is None:
+    if feed.length is None:
         return made
-    length = tf.data.INFINITE_CARDINALITY if feed.steps >= ENDLESS else feed.steps
+    length = tf.data.INFINITE_CARDINALITY if feed.length >= ENDLESS else feed.length
     return made.apply(tf.data.experimental.assert_cardinality(length))
 
 

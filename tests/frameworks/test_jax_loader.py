@@ -50,15 +50,14 @@ def test_batches_are_those_of_the_loader_bit_for_bit(ds: Any, shuffle: str) -> N
 
 def test_memory_is_taken_over_and_used_again(ds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     handed: list[int] = []
-    array_of = _jax_placement.array_of
+    quick = _jax_placement.quick_from_dlpack()
 
     def noting(memory: Any) -> Any:
-        array = array_of(memory)
         if memory.name == "image":
-            handed.append(array.ctypes.data)
-        return array
+            handed.append(np.asarray(memory).ctypes.data)
+        return quick(memory)
 
-    monkeypatch.setattr(_jax_placement, "array_of", noting)
+    monkeypatch.setattr(_jax_placement, "quick_from_dlpack", lambda: noting)
     loader = forebay.jax.Loader(ds, batch_size=4, prefetch=1, read_threads=1, epochs=6)
     found = []
     for batch in loader:
@@ -78,10 +77,19 @@ def test_dlpack_that_is_refused_is_counted_and_costs_a_copy(ds: Any, monkeypatch
         raise BufferError("not today")
 
     monkeypatch.setattr(jax.dlpack, "from_dlpack", refuse)
+    monkeypatch.setattr(_jax_placement, "quick_from_dlpack", lambda: None)
     loader = forebay.jax.Loader(ds, batch_size=10)
     same(np.concatenate([batch["image"] for batch in loader]), images(COUNT).astype("<f4"))
     counts = loader.stats()["hand_over"]
     assert counts["refused"] == 12 and counts["why_refused"] == "BufferError: not today"
+
+
+def test_without_the_quick_conversion_memory_is_taken_over_too(ds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _jax_placement.quick_from_dlpack() is not None
+    monkeypatch.setattr(_jax_placement, "quick_from_dlpack", lambda: None)
+    loader = forebay.jax.Loader(ds, batch_size=10)
+    same(np.concatenate([batch["image"] for batch in loader]), images(COUNT).astype("<f4"))
+    assert loader.stats()["hand_over"]["shared"] == 12
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"])
@@ -92,6 +100,16 @@ def test_types_stay_what_they_are_but_for_64_bits(make: Make, dtype: str) -> Non
     narrow = NARROW.get(values.dtype.name)
     same(np.asarray(batch["x"]), values if narrow is None else values.astype(narrow))
     assert loader.stats()["hand_over"]["narrowed"] == (narrow is not None)
+
+
+def test_a_state_goes_on_whether_or_not_numbers_were_narrowed(make: Make) -> None:
+    ds = forebay.open(make(x=np.arange(20), y=np.arange(20.0)), ["x", "y"])
+    plain = ds.loader(batch_size=5, shuffle="full", seed=1)
+    first = next(iter(plain))["x"].tolist()
+    narrowed = forebay.jax.Loader(ds, batch_size=5, shuffle="full", seed=1)
+    narrowed.load_state_dict(plain.state_dict())
+    rest = [number for batch in narrowed for number in batch["x"].tolist()]
+    assert sorted(first + rest) == list(range(20)) and narrowed.stats()["hand_over"]["narrowed"] == 6
 
 
 def test_numbers_of_64_bits_stay_where_jax_keeps_them(make: Make, program: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy as np
 from ._batch import array_of
 from ._forebay import Memory
 from ._jax_batch import jax
+from .transforms import Cast
 
 NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 """What JAX makes of numbers of 64 bits, unless it is told to keep them."""
@@ -46,17 +49,33 @@ class Placement:
 
     def __init__(self, hand_over: HandOver, device: Any = None) -> None:
         self._hand_over, self._device = hand_over, device
+        self._quick = quick_from_dlpack()
+        self._narrow: dict[str, str] = {}
+        self._was_narrowed: set[str] = set()
+
+    def narrow(self, types: dict[str, str], is_done: bool) -> None:
+        """Has fields of 64 bits become what ``types`` says, or notes that they are, where that ``is_done`` already."""
+        self._was_narrowed = set(types)
+        self._narrow = {} if is_done else types
 
     def of_memory(self, memory: Memory) -> Any:
         """The field that lies in ``memory``."""
-        array = array_of(memory)
-        narrow = _narrow(array)
+        narrow = self._narrow.get(memory.name)
         if narrow is not None:
             self._hand_over.note("narrowed")
-            return jax.device_put(narrow, self._device)
-        return self._shared(memory, array)
+            return jax.device_put(array_of(memory).astype(narrow), self._device)
+        if self._quick is not None:
+            try:
+                made = self._quick(memory)
+            except Exception:
+                return self._shared(memory)
+            self._hand_over.note("narrowed" if memory.name in self._was_narrowed else "shared")
+            return made
+        return self._shared(memory)
 
-    def _shared(self, memory: Memory, array: Any) -> Any:
+    def _shared(self, memory: Memory) -> Any:
+        """The same as JAX's own function has it, which copies where it has to."""
+        array = array_of(memory)
         try:
             made = jax.dlpack.from_dlpack(memory)
         except Exception as error:
@@ -111,6 +130,57 @@ class ShardedPlacement(Placement):
         return self._sharding[name]
 
 
+@functools.cache
+def quick_from_dlpack() -> Callable[[Any], Any] | None:
+    """JAX's conversion without what ``from_dlpack`` asks anew for each array: a third of its time is an exception of a backend that has no
+    streams. Nothing where this JAX has it by another name or takes other arguments."""
+    try:
+        from jax._src.lib import _jax  # type: ignore[import-not-found]
+
+        convert, device = _jax.dlpack_managed_tensor_to_buffer, jax.local_devices(backend="cpu")[0]
+    except (ImportError, AttributeError, RuntimeError):
+        return None
+    tried = _aligned(np.arange(32, dtype=np.float32))
+    # No stream, and no copy: what it cannot share is an error. Newer ones want the kind of the device besides.
+    for rest in ((None, False, 1), (None, False)):
+        try:
+            made = convert(tried.__dlpack__(), device, *rest)
+        except Exception:
+            continue
+        if isinstance(made, jax.Array) and made.devices() == {device} and np.array_equal(made, tried):
+            return lambda exporter: convert(exporter.__dlpack__(), device, *rest)
+    return None
+
+
+def _aligned(values: Any) -> Any:
+    """``values`` at an address that is a multiple of 64."""
+    room = np.empty(values.nbytes + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    room[start : start + values.nbytes] = values.view(np.uint8)
+    return room[start : start + values.nbytes].view(values.dtype)
+
+
+def narrow_types(fields: Iterable[tuple[str, np.dtype[Any]]]) -> dict[str, str]:
+    """By field of 64 bits, what JAX makes of it; nothing where it keeps them."""
+    if jax.config.jax_enable_x64:
+        return {}
+    return {name: NARROW[dtype.name] for name, dtype in fields if dtype.name in NARROW}
+
+
+def with_casts(spec: dict[str, Any] | None, types: dict[str, str]) -> dict[str, Any]:
+    """The transforms of ``spec``, and a cast of each field of ``types`` after all that is done to it."""
+    made = json.loads(json.dumps(spec or {"fields": [], "is_selection": False}))
+    for name, dtype in types.items():
+        found = next((one for one in made["fields"] if one["name"] == name), None)
+        if found is None:
+            found = {"name": name, "from": [name], "ops": []}
+            made["fields"].append(found)
+        if found["ops"] and found["ops"][-1]["op"] == "cast":
+            found["ops"].pop()
+        found["ops"].append(Cast(dtype)._spec())
+    return dict(made)
+
+
 def placement_of(hand_over: HandOver, device: Any, sharding: Any) -> Placement:
     """Where the batches go: over ``sharding``, to ``device``, or to the device that JAX takes by default."""
     if sharding is not None:
@@ -124,9 +194,3 @@ def placement_of(hand_over: HandOver, device: Any, sharding: Any) -> Placement:
     if getattr(target, "platform", "") == "cpu" and target == jax.local_devices(backend="cpu")[0]:
         return Placement(hand_over, device)
     return DevicePlacement(hand_over, target)
-
-
-def _narrow(array: Any) -> Any:
-    """``array`` as JAX has it without numbers of 64 bits; nothing where that is how it is."""
-    to = NARROW.get(array.dtype.name)
-    return None if to is None or jax.config.jax_enable_x64 else array.astype(to)

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,8 @@ import numpy as np
 from ._jax_batch import Batch, jax
 
 from . import _batch, _dataset, _loader  # isort: skip
-from ._forebay import EpochRun, RawBatch  # isort: skip
-from ._jax_placement import HandOver, placement_of  # isort: skip
+from ._forebay import EpochRun, ForebayError, RawBatch  # isort: skip
+from ._jax_placement import HandOver, narrow_types, placement_of, with_casts  # isort: skip
 from ._jax_source import RandomAccessDataSource  # isort: skip
 from ._sizes import whole  # isort: skip
 from ._store import Store  # isort: skip
@@ -75,6 +76,7 @@ class Loader(_loader.Loader):
         tail = _loader._tail(options.get("tail"), options.get("drop_last", False))
         self._may_be_short = tail in (None, "short") and self._drawn is None and len(dataset) % (world * self.batch_size) > 0
         self._check_fields(sharding is not None)
+        self._narrow_fields()
 
     def _check_fields(self, is_sharded: bool) -> None:
         """Refuses what JAX has no arrays of."""
@@ -90,6 +92,22 @@ class Loader(_loader.Loader):
                 )
         if is_sharded and self._may_be_short:
             raise ValueError("a shorter last batch cannot be sharded: choose tail='drop', 'pad' or 'wrap'")
+
+    def _narrow_fields(self) -> None:
+        """Has forebay's threads make 32 bits of numbers of 64, where that can be a transform; else they are copied here."""
+        types = narrow_types((name, np.dtype(code)) for name, code, _, _ in self._opened.fields())
+        if not types or self._map is not None:
+            return
+        before = self._transforms
+        try:
+            self._transforms = json.dumps(with_casts(None if before is None else json.loads(before), types))
+            self._set_up(self._options)
+        except (ForebayError, ValueError):
+            self._transforms = before
+            self._set_up(self._options)
+            self._place.narrow(types, is_done=False)
+        else:
+            self._place.narrow(types, is_done=True)
 
     def _batches(self, run: EpochRun) -> Iterator[Any]:
         if self._ahead == 0 or self._map is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from package_fixtures import Make, images, same
 
 import forebay
 import forebay.tensorflow
-from forebay import _tf_fields
+from forebay import _tf_feed, _tf_fields
 
 COUNT = 60
 
@@ -223,13 +223,25 @@ def test_a_second_iteration_ends_the_first(path: Path) -> None:
     assert len(list(second)) == 11
 
 
-def test_a_dataset_that_is_gone_gives_all_back(path: Path) -> None:
+def test_a_dataset_that_is_gone_gives_all_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    class Noted(_tf_feed.TensorFeed):
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(forebay.tensorflow, "TensorFeed", Noted)
     ds = forebay.tensorflow.dataset(path, fields=["image"], batch_size=4)
-    next(iter(ds))
-    del ds
+    iterator = iter(ds)
+    next(iterator)
+    doubled = iter(ds.map(lambda batch: batch["image"] * 2).prefetch(1))
+    del ds, iterator
     gc.collect()
-    holders = json.dumps(forebay._forebay.memory_report())
-    assert "loader" not in holders or path.exists()
+    assert made[0]() is not None and next(doubled).shape == (4, 6, 5, 3)
+    del doubled
+    gc.collect()
+    assert made[0]() is None
 
 
 @pytest.mark.parametrize("ahead", [0, 8])

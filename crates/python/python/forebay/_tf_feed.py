@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,19 @@ class TensorFeed(_loader.Loader):
         if self.may_be_shorter or self._opened.upcoming()[1] > 0:
             return None
         return ENDLESS if self.epochs is None else len(self) * self.epochs
+
+    def calls(self) -> tuple[Callable[[], list[Any]], Callable[[Any], list[Any]]]:
+        """:meth:`begin` and :meth:`take` for TensorFlow, which never lets go of a function that it was given once: these do not hold
+        on to the feed."""
+        held = weakref.ref(self)
+
+        def begin() -> list[Any]:
+            return _alive(held).begin()
+
+        def take(key: Any) -> list[Any]:
+            return _alive(held).take(key)
+
+        return begin, take
 
     def begin(self) -> list[Any]:
         """Begins an iteration: its key, and how many batches it has at most."""
@@ -149,3 +163,10 @@ class TensorFeed(_loader.Loader):
         # Each counts as used when it is handed out; what was trained on is known by its position.
         while (raw := run.next()) is not None:
             yield raw
+
+
+def _alive(held: weakref.ref[TensorFeed]) -> TensorFeed:
+    feed = held()
+    if feed is None:
+        raise InvalidError("the dataset that forebay.tensorflow.dataset() made is gone: keep it as long as what was made of it is used")
+    return feed

@@ -79,43 +79,47 @@ def dataset(
     label = getattr(getattr(opened, "_base", opened), "label", None)
     if as_supervised and (label not in names or len(names) < 2):
         raise ValueError("as_supervised=True needs a label and another field: forebay.open(..., label=)")
-    batch = feed.static_batch
+    batch, fields = feed.static_batch, feed.fields
 
     def shaped(*flat: Any) -> Any:
         rest = iter(flat)
         place = next(rest) if position else None
         if place is not None:
             place.set_shape((2,))
-        tensors = {field.name: field.tensor(rest, batch) for field in feed.fields}
+        tensors = {field.name: field.tensor(rest, batch) for field in fields}
         return _element(tensors, place, as_tuple, label if as_supervised else None)
 
-    return _sized(_pipeline(feed, shaped), feed, batch)
+    return _sized(_pipeline(feed, shaped), feed)
 
 
 def _pipeline(feed: TensorFeed, shaped: Any) -> Any:
     """The batches of ``feed``, each as ``shaped`` makes it of what crossed."""
-    types = feed.types
+    types, may_be_shorter = feed.types, feed.may_be_shorter
+    begin_call, take_call = feed.calls()
 
     @as_written
     def begin(_: Any) -> Any:
-        key, count = tf.numpy_function(feed.begin, [], [tf.int64, tf.int64])
+        key, count = tf.numpy_function(begin_call, [], [tf.int64, tf.int64])
         key.set_shape(())
         count.set_shape(())
         return key, count
 
     @as_written
     def batches(key: Any, count: Any) -> Any:
-        take = lambda _: tuple(tf.numpy_function(feed.take, [key], types))
+        take = lambda _: tuple(tf.numpy_function(take_call, [key], types))
         steps = tf.data.Dataset.range(count)
-        if not feed.may_be_shorter:
+        if not may_be_shorter:
             return steps.map(as_written(lambda number: shaped(*take(number))))
         taken = steps.map(as_written(take)).take_while(as_written(lambda is_there, *_: is_there))
         return taken.map(as_written(lambda _, *flat: shaped(*flat)))
 
-    return tf.data.Dataset.from_tensors(0).map(begin).flat_map(batches)
+    source = tf.data.Dataset.from_tensors(0)
+    # Whatever is made of a dataset holds on to it, and so to the feed.
+    source._forebay_feed = feed
+    return source.map(begin).flat_map(batches)
 
 
-def _sized(made: Any, feed: TensorFeed, batch: int | None) -> Any:
+def _sized(made: Any, feed: TensorFeed) -> Any:
     """``made``, which says how many batches it has, where that is known."""
     options = tf.data.Options()
     if feed.world > 1:

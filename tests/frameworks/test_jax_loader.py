@@ -240,6 +240,14 @@ def test_the_example_learns(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     assert len(losses) >= 2 and losses[-1] < losses[0] / 2
 
 
+def test_the_benchmark_of_a_gpu_is_right_in_its_dry_run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Path(__file__).parents[2] / "benches" / "jax_feed.py"
+    monkeypatch.setattr("sys.argv", [str(bench), "--cpu", "--check", "--cases", "mlp", "gzip"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(bench), run_name="__main__")
+    assert ended.value.code == 0 and capsys.readouterr().out.count("0 wrong") == 2
+
+
 def test_a_program_that_ends_in_the_middle_of_an_epoch_ends(path: Path, program: Any) -> None:
     done = program(
         """

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ._batch import array_of
-from ._forebay import Memory
+from ._forebay import Memory, RawBatch
 from ._jax_batch import jax
 from .transforms import Cast
 
@@ -29,10 +29,10 @@ class HandOver:
         self.why: str | None = None
         """What JAX said when it first refused."""
 
-    def note(self, what: str, why: str | None = None) -> None:
-        """Counts one array."""
+    def note(self, what: str, why: str | None = None, count: int = 1) -> None:
+        """Counts an array, or several."""
         with self._lock:
-            self._counts[what] += 1
+            self._counts[what] += count
             self.why = self.why or why
 
     def counts(self) -> dict[str, Any]:
@@ -53,6 +53,22 @@ class Placement:
         self._narrow: dict[str, str] = {}
         self._was_narrowed: set[str] = set()
 
+    def fill(self, raw: RawBatch, batch: dict[str, Any]) -> bool:
+        """Puts the fields of ``raw`` into ``batch``, all by one call; false where it has to be field by field."""
+        if self._quick is None or self._narrow:
+            return False
+        raw.fill(batch, self._quick, self._late)
+        # Those that came late count for themselves.
+        self._hand_over.note("shared", count=len(batch) - len(self._was_narrowed))
+        if self._was_narrowed:
+            self._hand_over.note("narrowed", count=len(self._was_narrowed))
+        return True
+
+    def _late(self, memory: Memory) -> Any:
+        """A field that the quick conversion did not take."""
+        self._hand_over.note("narrowed" if memory.name in self._was_narrowed else "shared", count=-1)
+        return self._shared(memory)
+
     def narrow(self, types: dict[str, str], is_done: bool) -> None:
         """Has fields of 64 bits become what ``types`` says, or notes that they are, where that ``is_done`` already."""
         self._was_narrowed = set(types)
@@ -66,7 +82,7 @@ class Placement:
             return jax.device_put(array_of(memory).astype(narrow), self._device)
         if self._quick is not None:
             try:
-                made = self._quick(memory)
+                made = self._quick(memory.__dlpack__())
             except Exception:
                 return self._shared(memory)
             self._hand_over.note("narrowed" if memory.name in self._was_narrowed else "shared")
@@ -101,6 +117,9 @@ class DevicePlacement(Placement):
 
     is_ahead = True
 
+    def fill(self, raw: RawBatch, batch: dict[str, Any]) -> bool:
+        return False
+
     def of_memory(self, memory: Memory) -> Any:
         self._hand_over.note("placed")
         return self._put(array_of(memory), memory.name)
@@ -114,6 +133,9 @@ class ShardedPlacement(Placement):
     def __init__(self, hand_over: HandOver, sharding: Any) -> None:
         super().__init__(hand_over)
         self._sharding = sharding
+
+    def fill(self, raw: RawBatch, batch: dict[str, Any]) -> bool:
+        return False
 
     def of_memory(self, memory: Memory) -> Any:
         self._hand_over.note("placed")
@@ -132,7 +154,7 @@ class ShardedPlacement(Placement):
 
 @functools.cache
 def quick_from_dlpack() -> Callable[[Any], Any] | None:
-    """JAX's conversion without what ``from_dlpack`` asks anew for each array: a third of its time is an exception of a backend that has no
+    """JAX's conversion of a capsule, without what ``from_dlpack`` asks anew for each array: a third of its time is an exception of a backend that has no
     streams. Nothing where this JAX has it by another name or takes other arguments."""
     try:
         from jax._src.lib import _jax  # type: ignore[import-not-found]
@@ -148,8 +170,16 @@ def quick_from_dlpack() -> Callable[[Any], Any] | None:
         except Exception:
             continue
         if isinstance(made, jax.Array) and made.devices() == {device} and np.array_equal(made, tried):
-            return lambda exporter: convert(exporter.__dlpack__(), device, *rest)
+            return _given_last(convert, device, rest)
     return None
+
+
+def _given_last(convert: Callable[..., Any], device: Any, rest: tuple[Any, ...]) -> Callable[[Any], Any]:
+    if len(rest) == 3:
+        stream, copy, kind = rest
+        return lambda capsule: convert(capsule, device, stream, copy, kind)
+    stream, copy = rest
+    return lambda capsule: convert(capsule, device, stream, copy)
 
 
 def _aligned(values: Any) -> Any:

@@ -118,6 +118,9 @@ class Loader(_loader.Loader):
     def _batch(self, raw: RawBatch) -> Any:
         batch = Batch.__new__(Batch)
         offsets: dict[str, Any] = {}
+        if not self._axes and self._place.fill(raw, batch):
+            batch.offsets, batch._raw = offsets, raw
+            return self._handed(batch)
         for memory in raw.take_fields():
             batch[memory.name] = self._place.of_memory(memory)
             bounds = memory.offset_bytes

@@ -54,7 +54,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("forebay-workload", &["forebay-source"]),
-    ("forebay-launch", &["forebay-config", "forebay-source"]),
+    (
+        "forebay-launch",
+        &["forebay-config", "forebay-scratch", "forebay-source", "forebay-tier", "forebay-workload"],
+    ),
     (
         "forebay",
         &[

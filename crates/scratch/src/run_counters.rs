@@ -54,7 +54,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Processes that loaded the library; one that replaces itself by `exec` counts again.
+    /// Processes that opened files under the prefix; one that replaces itself by `exec` counts again.
     Processes = "processes",
     /// Read-only opens of files under the origin's prefix that were managed.
     OpensManaged = "opens_managed",

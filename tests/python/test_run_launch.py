@@ -265,7 +265,7 @@ def test_a_program_that_opens_nothing_there_is_told(origin: Path, tier: str) -> 
     ("flags", "why"),
     [
         (["--tier", "{origin}/copies"], "lies under the origin"),
-        (["--tier", "memory", "--stage-writes"], "there is no staging area"),
+        (["--tier", "memory", "--hdf5", "--stage-writes"], "there is no staging area"),
         ([], "--tier"),
     ],
 )

@@ -127,6 +127,10 @@ impl<'a> TransparentRun<'a> {
     /// Prepares the run that `request` asks for: the folder in which its processes meet, the tiers, the variables.
     pub fn prepare(request: RunRequest<'a>) -> Result<Self> {
         let origin = folder_of(request.settings)?;
+        if request.stage_writes && !request.hdf5 {
+            let error = Error::new(ErrorKind::Unsupported, "only writes to HDF5 files are staged");
+            return Err(error.hint("add --hdf5 where those are meant"));
+        }
         if request.stage_writes && request.settings.config.stage.path.is_none() {
             let error = Error::new(ErrorKind::Invalid, "there is no staging area for the writes");
             return Err(error.hint("name one by --stage"));

@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/mpi/src/slab.rs", "hands memory to MPI until a get is done"),
     ("crates/mpi/src/stall.rs", "ends a process that MPI keeps for ever"),
     ("crates/launch/src/probe.rs", "calls into a libhdf5 found at run time"),
+    ("crates/launch/src/supervise.rs", "blocks, takes and sends signals, and waits for a child that may stop"),
     ("crates/batch/src/arena.rs", "lends memory by address"),
     ("crates/batch/src/arena/memory_block.rs", "takes memory from the heap and a backing"),
     ("crates/batch/src/backing.rs", "maps memory, and promises what an arena relies on"),
@@ -46,6 +47,10 @@ const ALLOWED: &[(&str, &str)] = &[
     (
         "crates/plugin/src/library.rs",
         "asks the loader which library an address belongs to, and for its symbols",
+    ),
+    (
+        "crates/preload/src/",
+        "stands in the place of functions of the C library, calls those, and fills memory of programs",
     ),
     ("crates/python/src/array_struct.rs", "hands NumPy a structure by its address"),
     (
@@ -63,6 +68,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/python/src/dlpack.rs", "hands tensors to Python in capsules"),
     ("crates/scratch/src/byte_lock.rs", "takes locks of open file descriptions"),
     ("crates/scratch/src/parent_only.rs", "has forked children leave sockets and locks to their parent"),
+    ("crates/scratch/src/run_counters.rs", "adds to atomics that other processes map"),
     ("crates/source/src/map/", "maps files, and guards the copies by a signal handler"),
     ("crates/source/src/fd_stat.rs", "asks about a descriptor by its number"),
     ("crates/source/src/prefetch.rs", "asks for memory ahead"),

@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-run deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage bench-dlio bench-papers bench-frameworks bench-run wheel release clean
+.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-run deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage bench-dlio bench-papers bench-frameworks bench-run wheel capi release clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ bench: ## speed of reading, next to h5py
 wheel: ## build the Python package into dist/, and try it where there is nothing but NumPy
 	@scripts/wheel.sh
 	@scripts/check_wheel.sh
+
+capi: ## build the C interface and install it: libforebay.so, forebay.h, forebay.pc (PREFIX=/usr/local)
+	@scripts/capi.sh $(PREFIX)
 
 release: ## make and check all that would be published, in dist/: crates, sources, wheels and commands for x86_64 and aarch64
 	@scripts/release.sh

@@ -33,7 +33,10 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/mpi/src/slab.rs", "hands memory to MPI until a get is done"),
     ("crates/mpi/src/stall.rs", "ends a process that MPI keeps for ever"),
     ("crates/launch/src/probe.rs", "calls into a libhdf5 found at run time"),
-    ("crates/launch/src/supervise.rs", "blocks, takes and sends signals, and waits for a child that may stop"),
+    (
+        "crates/launch/src/supervise.rs",
+        "blocks, takes and sends signals, and waits for a child that may stop",
+    ),
     ("crates/capi/src/", "is called by programs in C, with pointers that they answer for"),
     ("crates/batch/src/arena.rs", "lends memory by address"),
     ("crates/batch/src/arena/memory_block.rs", "takes memory from the heap and a backing"),

@@ -83,6 +83,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("forebay-bench", &["forebay", "forebay-mpi", "forebay-workload"]),
     ("forebay-cli", &["forebay", "forebay-bench", "forebay-launch", "forebay-mount"]),
+    ("forebay-capi", &["forebay"]),
     ("forebay-python", &["forebay", "forebay-cli"]),
 ];
 

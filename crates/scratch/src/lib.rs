@@ -42,7 +42,8 @@ pub use byte_lock::ByteLock;
 pub use facts::{FileFacts, FileIdentity};
 pub use lock::{LockMode, lock_within, try_lock, unlock};
 pub use names::{
-    RUN_VARIABLE, boot_id, host_name, job_name, nonce, run_folder_name, scheduler_job, start_run, user_folder_name,
+    RUN_VARIABLE, boot_id, host_name, job_name, nonce, run_folder_name, scheduler_job, start_run,
+    user_folder_name,
 };
 pub use own_files::OwnFolder;
 #[cfg(target_os = "linux")]

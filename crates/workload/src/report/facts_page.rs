@@ -82,17 +82,18 @@ fn tile(tile: &FactTile) -> String {
 }
 
 fn plot(plot: &FactPlot) -> String {
-    let line = |(colour, (name, points)): (usize, &(String, Vec<(f64, f64)>))| PlotLine {
-        name: name.clone(),
-        colour,
-        points: points.clone(),
-        ..PlotLine::default()
-    };
     let drawn = LinePlot {
         title: plot.heading.clone(),
         x_label: "seconds".into(),
         y_label: plot.y_label.clone(),
-        series: plot.lines.iter().enumerate().map(line).collect(),
+        series: (plot.lines.iter().enumerate())
+            .map(|(colour, (name, points))| PlotLine {
+                name: name.clone(),
+                colour,
+                points: points.clone(),
+                ..PlotLine::default()
+            })
+            .collect(),
         ..LinePlot::default()
     };
     card(&plot.heading, &plot.why, &drawn.draw())

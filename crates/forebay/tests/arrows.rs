@@ -58,7 +58,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["forebay-config", "forebay-plugin", "forebay-scratch", "forebay-source", "forebay-tier"],
     ),
     ("forebay-workload", &["forebay-source"]),
-    ("forebay-launch", &["forebay-config", "forebay-source"]),
+    (
+        "forebay-launch",
+        &["forebay-config", "forebay-scratch", "forebay-source", "forebay-tier", "forebay-workload"],
+    ),
     (
         "forebay",
         &[
@@ -80,6 +83,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("forebay-bench", &["forebay", "forebay-mpi", "forebay-workload"]),
     ("forebay-cli", &["forebay", "forebay-bench", "forebay-launch", "forebay-mount"]),
+    ("forebay-capi", &["forebay"]),
     ("forebay-python", &["forebay", "forebay-cli"]),
 ];
 

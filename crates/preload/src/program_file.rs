@@ -158,7 +158,8 @@ impl BlockReader {
         self.whole.get().is_some()
     }
 
-    fn look(&self, engine: &TierEngine) {
+    /// Looks whether a tier has all of it by now.
+    pub(crate) fn look(&self, engine: &TierEngine) {
         let found = engine.tiers.whole_copy(self.key).and_then(|copy| copy.descriptor());
         let found = found.filter(|copy| {
             kernel::identity(kernel::number(copy)).is_some_and(|found| found.len == self.source.id().len)

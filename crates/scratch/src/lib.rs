@@ -41,7 +41,10 @@ pub use bitmap::Bitmap;
 pub use byte_lock::ByteLock;
 pub use facts::{FileFacts, FileIdentity};
 pub use lock::{LockMode, lock_within, try_lock, unlock};
-pub use names::{boot_id, host_name, job_name, nonce, user_folder_name};
+pub use names::{
+    RUN_VARIABLE, boot_id, host_name, job_name, nonce, run_folder_name, scheduler_job, start_run,
+    user_folder_name,
+};
 pub use own_files::OwnFolder;
 #[cfg(target_os = "linux")]
 pub use parent_only::ParentOnly;

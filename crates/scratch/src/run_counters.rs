@@ -60,7 +60,7 @@ counters! {
     OpensManaged = "opens_managed",
     /// Those of them that were opened on a whole copy on a fast tier.
     OpensOnCopy = "opens_on_copy",
-    /// Opens under the prefix that were left to the origin: for writing, or of what is no regular file.
+    /// Opens under the prefix that were left to the origin: for writing, or of files too young to be copied.
     OpensLeft = "opens_left",
     /// Read calls that were answered from blocks, and reads of whole copies as far as they are seen.
     Reads = "reads",

@@ -234,6 +234,26 @@ def test_staged_files_reach_their_destination(calls: Path, tmp_path: Path, area:
     assert printed.startswith("nowhere: not_found: ") and "/nowhere/at" in printed
 
 
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_ranks_keep_a_set_in_their_memory(calls: Path, train: Path, ranks: int) -> None:
+    # Ranks of one node, as torchrun starts them.
+    job = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "TORCHELASTIC_RUN_ID": train.parent.name, "MASTER_ADDR": "127.0.0.1"}
+    job |= {"MASTER_PORT": os.getpid(), "GROUP_RANK": 0, "TORCHELASTIC_RESTART_COUNT": 0}
+    started = []
+    for rank in range(ranks):
+        own = {name: str(value) for name, value in job.items()} | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        environment = os.environ | own if ranks > 1 else dict(os.environ)
+        started.append(subprocess.Popen([calls, "store", train], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    seen: list[int] = []
+    for rank, process in enumerate(started):
+        output, errors = process.communicate(timeout=LIMIT)
+        assert process.returncode == 0, errors
+        head, numbers = output.split(":")
+        assert head == f"rank {rank} of {ranks}"
+        seen += map(int, numbers.split())
+    assert sorted(seen) == list(range(COUNT))
+
+
 def test_the_page_shows_the_example(prefix: Path, train: Path, tmp_path: Path) -> None:
     page = (ROOT / "docs/c.md").read_text()
     (program,) = re.findall(r"```c\n(.*?)```", page, re.DOTALL)

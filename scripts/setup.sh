@@ -26,6 +26,8 @@ check_system() {
     fi
     # The tests of Silo files write them with its own library.
     if ! [[ -e /usr/include/silo.h ]]; then missing+=(libsilo-dev); fi
+    # What a preloaded library costs a program is counted in instructions.
+    if ! command -v valgrind >/dev/null; then missing+=(valgrind); fi
     if lacks_fuse; then missing+=(fuse3); fi
     # PnetCDF writes files that ours are held against.
     if ! command -v mpicc >/dev/null; then missing+=(mpi-default-dev); fi

@@ -124,6 +124,86 @@ def test_files_that_do_not_fit_together_are_refused_by_name(months: list[Path], 
     run("convert", months[0], half, tmp_path / "a.zarr", "-v", "t2m", "-v", "time")
 
 
+@pytest.mark.parametrize(
+    ("units", "calendar"),
+    [("hours since 2020-02-01 00:00:00", None), ("h since 2020-2-1T00:00Z", "gregorian"), ("hours since 2020-01-01 00:00", "standard")],
+)
+def test_dates_and_calendars_may_be_written_in_any_way(tmp_path: Path, units: str, calendar: str | None) -> None:
+    pair = [month(tmp_path / f"{number}.nc", 5, start) for number, start in enumerate(STARTS[:2])]
+    with netCDF4.Dataset(pair[1], "a") as file:
+        file["time"].units = units
+        # Of any length, where the other file has a text of one length.
+        file["t2m"].setncattr_string("units", "K")
+        if calendar is not None:
+            file["time"].calendar = calendar
+    with netCDF4.Dataset(pair[0], "a") as file:
+        file["t2m"].units = "K"
+    run("convert", *pair, tmp_path / "all.zarr")
+    with xarray.open_zarr(tmp_path / "all.zarr") as ours:
+        theirs = np.concatenate([xarray.load_dataset(path)["time"].values for path in pair])
+        assert np.array_equal(ours["time"].values, theirs)
+
+
+def test_another_calendar_is_refused(tmp_path: Path) -> None:
+    pair = [month(tmp_path / f"{number}.nc", 5, start) for number, start in enumerate(STARTS[:2])]
+    with netCDF4.Dataset(pair[1], "a") as file:
+        file["time"].calendar = "noleap"
+    said = run("convert", *pair, tmp_path / "a.zarr", code=5)
+    assert "1.nc" in said and "'time'" in said and "calendar" in said
+
+
+def test_bounds_without_their_times_are_counted_from_the_first_date_too(months: list[Path], tmp_path: Path) -> None:
+    run("convert", *months, tmp_path / "b.npy", "-v", "time_bounds")
+    hours = np.arange(sum(LENS)) * 24.0
+    assert np.array_equal(np.load(tmp_path / "b.npy"), np.stack([hours, hours + 24], 1))
+
+
+def test_a_date_that_all_files_have_is_the_same_date_and_not_the_same_number(tmp_path: Path) -> None:
+    pair = [month(tmp_path / f"{number}.nc", 5, start) for number, start in enumerate(STARTS[:2])]
+    for path, start, count in zip(pair, STARTS, (0, -31)):
+        with netCDF4.Dataset(path, "a") as file:
+            date = file.createVariable("reference", "i4")
+            date.units, date[...] = f"days since {start}", count
+    run("convert", *pair, tmp_path / "a.zarr")
+    assert zarr.open_group(tmp_path / "a.zarr")["reference"][...] == 0
+    with netCDF4.Dataset(pair[1], "a") as file:
+        file["reference"][...] = 0
+    assert "'reference'" in run("convert", *pair, tmp_path / "b.zarr", code=2)
+
+
+def test_a_variable_that_only_a_later_file_has_is_an_error_or_said_to_be_left_out(tmp_path: Path) -> None:
+    for number in range(2):
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            file["x"] = np.arange(3.0)
+    with h5py.File(tmp_path / "1.h5", "a") as file:
+        file["pairs"] = np.zeros(3, [("a", "f4"), ("b", "i8")])
+    files = [tmp_path / "0.h5", tmp_path / "1.h5"]
+    answer = json.loads(run("--json", "convert", *files, tmp_path / "a.zarr"))
+    assert answer["left_out"] == [{"name": "pairs", "why": "the first file has no such variable"}]
+    with h5py.File(files[1], "a") as file:
+        file["y"] = np.arange(3.0)
+    said = run("convert", *files, tmp_path / "b.zarr", code=2)
+    assert "1.h5" in said and "'y'" in said and "the first file has no such variable" in said and "name the variables" in said
+    run("convert", *files, tmp_path / "b.zarr", "-v", "x")
+    said = run("convert", *reversed(files), tmp_path / "c.zarr", code=3)
+    assert "0.h5" in said and "'y'" in said
+
+
+def test_what_is_not_converted_refuses_no_file(tmp_path: Path) -> None:
+    # A compound that differs between the files, and an axis of its own that could grow as well.
+    for number, kind in enumerate(("f4", "f8")):
+        with netCDF4.Dataset(tmp_path / f"{number}.nc", "w") as file:
+            file.createDimension("time", None)
+            file.createDimension("station", None)
+            file.createVariable("t2m", "f4", ("time",))[:] = np.arange(4) + 4 * number
+            pair = file.createCompoundType(np.dtype([("a", kind)]), "pair")
+            file.createVariable("pairs", pair, ("station",))[:] = np.zeros(3, [("a", kind)])
+    files = [tmp_path / "0.nc", tmp_path / "1.nc"]
+    answer = json.loads(run("--json", "convert", *files, tmp_path / "a.zarr"))
+    assert [one["name"] for one in answer["left_out"]] == ["pairs"]
+    assert zarr.open_group(tmp_path / "a.zarr")["t2m"][:].tolist() == list(range(8))
+
+
 def test_inspect_shows_several_files_and_how_they_differ(months: list[Path], tmp_path: Path) -> None:
     text = run("inspect", months[0].parent / "*.nc", "t2m")
     assert text.count("t2m <i2") == 3 and "3 files of the same variables" in text and "height" not in text

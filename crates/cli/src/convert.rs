@@ -43,7 +43,7 @@ The output appears under its name when it is whole, or not at all; what is there
 not grow with the variables. Zarr is version 3; attributes and names of axes go with it, and chunks that were never \
 written stay away. --chunk holds for variables of as many axes; others keep their chunks, or get some of about 4 MiB.
 
-Several files become one: variables that begin with the axis of --files-axis have the rows of all files, in the order of their names; times are counted from the date of the first. Others have to be the same in all files.
+Several files become one: variables that begin with the axis of --files-axis have the rows of all files, in the order of their names; times are counted from the date of the first. Others have to be the same in all files. A variable that some files lack is an error unless --variable leaves it out.
 
 JSON: input, inputs, output, to, seconds, variables[name, shape, chunk, chunk_count, logical_bytes, stored_bytes], \
 left_out[name, why].";
@@ -94,6 +94,20 @@ enum To {
     Npy,
 }
 
+impl To {
+    /// Why `variable` cannot be written in this format.
+    fn refusal(self, variable: &Variable) -> Option<String> {
+        match self {
+            Self::Zarr => zarr::refusal(variable),
+            Self::Npy => npy::refusal(variable),
+        }
+    }
+}
+
+fn is_vast(variable: &Variable) -> bool {
+    variable.logical_len() > MOST_UNNAMED_BYTES
+}
+
 /// A variable that was not converted, and why.
 #[derive(Debug, Serialize)]
 struct UnconvertedVariable {
@@ -111,7 +125,8 @@ pub(crate) fn run(context: &Context, args: &ConvertArgs) -> Result<u8> {
     }
     let inputs = path_arg::expanded(&args.inputs)?;
     let files = inputs.iter().map(|input| context.open(input)).collect::<Result<Vec<_>>>()?;
-    let opened = JoinedFiles::new(files, args.files_axis.as_ref(), &args.variables)?;
+    let is_wanted = |variable: &Variable| to.refusal(variable).is_none() && !is_vast(variable);
+    let opened = JoinedFiles::new(files, args.files_axis.as_ref(), &args.variables, &is_wanted)?;
     let (variables, left_out) = args.choose(&opened, to).map_err(|error| error.at(&inputs[0]))?;
     let total = variables.iter().fold(0u64, |sum, variable| sum.saturating_add(variable.logical_len()));
     let bar = progress::bar(total, Beside::Quiet);
@@ -163,14 +178,10 @@ impl ConvertArgs {
         to: To,
     ) -> Result<(Vec<&'a Variable>, Vec<UnconvertedVariable>)> {
         let container = opened.container();
-        let refusal = |variable: &Variable| match to {
-            To::Zarr => zarr::refusal(variable),
-            To::Npy => npy::refusal(variable),
-        };
         let mut chosen: Vec<&Variable> = Vec::new();
         for name in &self.variables {
             let variable = container.variable(name)?;
-            if let Some(why) = refusal(variable) {
+            if let Some(why) = to.refusal(variable) {
                 let error = Error::new(ErrorKind::Unsupported, why);
                 return Err(error.at(format!("variable '{}'", variable.name)));
             }
@@ -184,9 +195,8 @@ impl ConvertArgs {
                 left_out.push(UnconvertedVariable { name: refused.name.clone(), why: refused.why.clone() });
             }
             for variable in container.listed() {
-                let is_vast = variable.logical_len() > MOST_UNNAMED_BYTES;
                 let vast = || format!("{} of values: name it", show::size(variable.logical_len()));
-                match refusal(variable).or_else(|| is_vast.then(vast)) {
+                match to.refusal(variable).or_else(|| is_vast(variable).then(vast)) {
                     None => chosen.push(variable),
                     Some(why) => left_out.push(UnconvertedVariable { name: variable.name.clone(), why }),
                 }

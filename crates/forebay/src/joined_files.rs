@@ -30,16 +30,20 @@ pub struct JoinedFiles {
 
 impl JoinedFiles {
     /// `files` as one along `axis`, by default along the axis that can grow, or the one called `time`. Only the variables `names`
-    /// are looked at, or all where none are named.
-    pub fn new(files: Vec<Opened>, axis: Option<&AxisName>, names: &[String]) -> Result<Self> {
+    /// are looked at, or all that are `wanted` where none are named; a wanted one that only later files have is an error.
+    pub fn new(
+        files: Vec<Opened>,
+        axis: Option<&AxisName>,
+        names: &[String],
+        wanted: &dyn Fn(&Variable) -> bool,
+    ) -> Result<Self> {
         if files.is_empty() {
             return Err(Error::new(ErrorKind::NotFound, "no files are named"));
         }
         if files.len() == 1 {
             return Ok(Self { files, container: None, joined: HashMap::new() });
         }
-        let plan = JoinPlan::new(&files, axis)?;
-        let (container, joined) = plan.join(names)?;
+        let (container, joined) = JoinPlan::new(&files, axis, names, wanted)?.join()?;
         Ok(Self { files, container: Some(container), joined })
     }
 

@@ -42,6 +42,12 @@ impl TimeShift {
         Ok(Some(Self { count, missing: packing.map_or_else(Vec::new, |packing| packing.fills) }))
     }
 
+    /// True when `variable` and `first` are times of one unit and calendar, from dates whole units apart, however these are written.
+    pub(super) fn is_between(variable: &Variable, first: &Variable) -> bool {
+        let units = [variable, first].map(|one| TimeUnits::of(one).ok().flatten());
+        units[0].zip(units[1]).is_some_and(|(own, of_first)| own.units_since(of_first).is_some())
+    }
+
     /// Moves all times of `array`.
     pub(super) fn apply(&self, array: &mut Array) -> Result<()> {
         let (Some(number), Values::Fixed(bytes)) = (array.dtype.number(), &mut array.values) else {

@@ -18,6 +18,8 @@ done
 target=${CARGO_TARGET_DIR:-$(cargo metadata --format-version 1 --no-deps | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')}
 prefix=$(realpath -m "${prefix:-$target/capi}")
 
+# Optimised across crates, functions for C that other crates have would be the library's own, and be shown.
+export CARGO_PROFILE_RELEASE_LTO=off
 cargo build --quiet "${arguments[@]}" -p forebay-capi >&2
 mkdir -p "$prefix/lib/pkgconfig" "$prefix/include"
 # By rename: a program that has the old file mapped keeps it.

@@ -178,7 +178,7 @@ static void errors(char **words)
     expect(batch == NULL, "no batch");
     check(forebay_file_open(words[0], &file));
     say("no variable", forebay_file_read(file, "nothing", NULL, &tensor));
-    say("selection", forebay_file_read(file, "x", "0:900", &tensor));
+    say("selection", forebay_file_read(file, "x", "1,2,3", &tensor));
     say("null handle", forebay_dataset_length(NULL, NULL));
     expect(forebay_batch_field_name(NULL, 0) == NULL && forebay_batch_sample_count(NULL) == 0, "nothing of nothing");
     forebay_file_free(file);
@@ -394,6 +394,57 @@ static void stage(char **words)
     check(forebay_stage_close(area));
 }
 
+/* store FILE: as a rank of the job, or alone. Each rank gets every sample by number, and its part of an epoch. */
+static void store(char **words)
+{
+    const char *fields[] = {"x", "y", NULL};
+    forebay_dataset *dataset = opened(words[0], fields, NULL, NULL);
+    forebay_store *store;
+    forebay_loader *loader;
+    forebay_batch *batch;
+    uint64_t length;
+    size_t rank, size, index;
+    char *json;
+    check(forebay_dataset_length(dataset, &length));
+    check(forebay_store_fill(dataset, 0, NULL, &store));
+    check(forebay_store_rank(store, &rank, &size));
+    for (uint64_t number = 0; number < length; number++) {
+        DLManagedTensorVersioned *ours, *theirs;
+        forebay_batch *direct;
+        check(forebay_store_get(store, &number, 1, &batch));
+        check(forebay_dataset_get(dataset, &number, 1, &direct));
+        check(forebay_batch_field_index(batch, "x", &index));
+        check(forebay_batch_tensor(batch, index, &ours));
+        check(forebay_batch_tensor(direct, index, &theirs));
+        forebay_batch_free(batch);
+        forebay_batch_free(direct);
+        size_t len = (size_t)ours->dl_tensor.shape[1] * sizeof(float);
+        expect(memcmp(ours->dl_tensor.data, theirs->dl_tensor.data, len) == 0, "the values of the file");
+        ours->deleter(ours);
+        theirs->deleter(theirs);
+    }
+    forebay_loader_options how = forebay_loader_options_defaults();
+    how.batch_size = 4;
+    how.shuffle = FOREBAY_SHUFFLE_FULL;
+    how.tail = FOREBAY_TAIL_PAD;
+    check(forebay_store_loader(store, &how, &loader));
+    printf("rank %zu of %zu:", rank, size);
+    while (check(forebay_loader_next(loader, -1, &batch)) == FOREBAY_OK) {
+        for (size_t i = 0; i < forebay_batch_sample_count(batch); i++)
+            if (forebay_batch_samples(batch)[i] >= 0)
+                printf(" %lld", (long long)forebay_batch_samples(batch)[i]);
+        forebay_batch_free(batch);
+    }
+    printf("\n");
+    check(forebay_store_stats(store, &json));
+    expect(*json == '{', "numbers");
+    forebay_free_string(json);
+    forebay_loader_free(loader);
+    forebay_dataset_free(dataset);
+    check(forebay_store_close(store));
+    expect(forebay_store_close(NULL) == FOREBAY_OK, "nothing to close");
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -401,7 +452,7 @@ int main(int argc, char **argv)
         void (*call)(char **words);
         int words;
     } groups[] = {{"dump", dump, 5}, {"get", get, 2}, {"errors", errors, 1}, {"threads", threads, 1}, {"resume", resume, 1},
-                  {"file", file, 4}, {"pread", pread_all, 2}, {"stage", stage, 2}};
+                  {"file", file, 4}, {"pread", pread_all, 2}, {"stage", stage, 2}, {"store", store, 1}};
     expect(forebay_abi_version() == FOREBAY_ABI_VERSION && *forebay_version() != 0, "the version");
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (argc > 1 && strcmp(argv[1], groups[i].name) == 0 && argc - 2 >= groups[i].words) {

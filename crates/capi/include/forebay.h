@@ -266,6 +266,27 @@ int32_t forebay_pread_stats(char **json);
 /* Leaves the tiers. No other thread reads meanwhile; a later read opens them anew. */
 void forebay_pread_close(void);
 
+/* ---- the memory of all ranks ------------------------------------------------------------------------------------------ */
+
+typedef struct forebay_store forebay_store;
+
+/* Fills the memory of all ranks of the job (mpirun, srun, torchrun on one node; without a launcher, of this process alone) with
+ * a set that each of them opened alike; each reads its share. width: ranks that hold all samples between them (0: all ranks).
+ * data: how bytes of other hosts travel, "auto" (NULL), "mpi", "tcp" or "shm". Collective, as forebay_store_close is: every rank
+ * calls it. An MPI that the program has initialised is used; otherwise it is found and initialised. */
+int32_t forebay_store_fill(const forebay_dataset *dataset, uint32_t width, const char *data, forebay_store **store);
+/* The number of this rank, and how many there are. */
+int32_t forebay_store_rank(const forebay_store *store, size_t *rank, size_t *size);
+/* The samples of these numbers, side by side, from whichever ranks hold them. */
+int32_t forebay_store_get(const forebay_store *store, const uint64_t *numbers, size_t count, forebay_batch **batch);
+/* A loader of the set, whose batches come from the memory of the ranks; its rank and world are those of the job where world is
+ * 0. It is freed before the store is closed. */
+int32_t forebay_store_loader(const forebay_store *store, const forebay_loader_options *options, forebay_loader **loader);
+/* What was read so far, as JSON. */
+int32_t forebay_store_stats(const forebay_store *store, char **json);
+/* Gives the memory of all ranks back, and frees the handle, also where that fails. NULL is left alone. */
+int32_t forebay_store_close(forebay_store *store);
+
 /* ---- staged writes ---------------------------------------------------------------------------------------------------- */
 
 typedef struct forebay_stage forebay_stage;

@@ -14,6 +14,7 @@
 //! | `file` | one file: what is in it, and a part of a variable |
 //! | `pread` | bytes of files through the tiers of the configuration |
 //! | `stage` | staged writes |
+//! | `store` | a set in the memory of all ranks of a job |
 //!
 //! Handles are boxes that the caller owns, and may be used by many threads at once. What the caller promises stands in
 //! `forebay.h`: a handle is one that was given out and was not freed, and a place to write to is there.
@@ -30,3 +31,4 @@ mod loader_arguments;
 mod pread;
 mod stage;
 mod status;
+mod store;

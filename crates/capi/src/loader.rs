@@ -54,8 +54,13 @@ impl LoaderHandle {
     fn new(dataset: &DatasetHandle, given: &LoaderArguments) -> Result<Self> {
         let (tiers, latency) = dataset.tiers_and_latency();
         let feed = Feed::new(Arc::clone(dataset.set()), given.options()?, tiers)?.measured_by(latency);
+        Ok(Self::of(feed, given))
+    }
+
+    /// The loader that `feed` is, for as many epochs as are `given`.
+    pub(crate) fn of(feed: Feed, given: &LoaderArguments) -> Self {
         let (epochs, commits) = (given.epochs(), given.commits());
-        Ok(Self { feed, epochs, commits, progress: Mutex::default() })
+        Self { feed, epochs, commits, progress: Mutex::default() }
     }
 
     fn progress(&self) -> MutexGuard<'_, LoaderProgress> {

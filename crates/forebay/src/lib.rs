@@ -80,6 +80,6 @@ pub use slow::SlowFiles;
 pub use statistics::{StatisticsRun, forms_of, saved_statistics};
 pub use store_set::{
     FillOptions, FillProgress, OnLost, StoreConcat, StoreMaker, StoredField, added_identity, auto_width,
-    fill_store,
+    fill_store, store_options_within,
 };
 pub use told_containers::ToldContainers;

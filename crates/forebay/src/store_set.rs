@@ -7,15 +7,18 @@
 //! | `fill` | a set of files into a store: each rank reads its share |
 //! | `concat` | batches from several stores as from one |
 //! | `maker` | batches from a store, and from files where a rank is gone |
+//! | `within` | how many of them are made at a time |
 
 mod auto_width;
 mod concat;
 mod field;
 mod fill;
 mod maker;
+mod within;
 
 pub use auto_width::auto_width;
 pub use concat::StoreConcat;
 pub use field::StoredField;
 pub use fill::{FillOptions, FillProgress, fill_store};
 pub use maker::{OnLost, StoreMaker, added_identity};
+pub use within::store_options_within;

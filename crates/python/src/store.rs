@@ -23,8 +23,9 @@ use forebay::{
     fill_store,
     loader::set_identity,
     plan::SetIdentity,
-    source::{PerProcess, ledger},
+    source::PerProcess,
     store::{Balance, Comm, Filling, GET_PATIENCE, SampleLens, ShardPlace, Store, StoreOptions, Wait},
+    store_options_within,
     transform::FieldForm,
 };
 use pyo3::{prelude::*, types::PyBytes};
@@ -368,19 +369,7 @@ impl RawStore {
 
     /// As many threads and batches ahead as memory has room for, at least one.
     pub(crate) fn within(&self, memory: u64, names: &[String], options: Options) -> PyResult<Options> {
-        let store = self.store.get()?;
-        let mut batch_bytes = 0u128;
-        for name in names {
-            let variable = store.variable(name).map_err(raised)?;
-            let factors = [variable.lens().total(), variable.row_len(), variable.runs(), options.batch_size];
-            let bytes = factors.into_iter().fold(1u128, |bytes, factor| bytes.saturating_mul(factor.into()));
-            batch_bytes = batch_bytes.saturating_add(bytes / u128::from(variable.sample_count().max(1)));
-        }
-        let room = usize::try_from(u128::from(memory) / batch_bytes.max(1)).unwrap_or(usize::MAX).max(1);
-        let threads = options.read_threads.unwrap_or_else(|| ledger().threads()).min(room);
-        // A thread has a batch of its own, besides those that were made ahead.
-        let prefetch = options.prefetch.min(room.saturating_sub(threads));
-        Ok(Options { read_threads: Some(threads), prefetch, ..options })
+        store_options_within(&self.store.get()?, names, memory, options).map_err(raised)
     }
 
     pub(crate) fn maker(&self, names: Vec<String>) -> PyResult<Arc<StoreMaker>> {

@@ -1,9 +1,9 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage bench-dlio bench-papers wheel release clean
+.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-run deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage bench-dlio bench-papers bench-frameworks bench-run wheel capi release clean
 
 help: ## say what the targets do
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## a short tour: inspects and reads files, checks all values against h5py, trains a small model, stages a checkpoint
 	@scripts/demo.sh
@@ -41,6 +41,9 @@ deep-store: ## ranks under every MPI, up to 8 of them, killed ones too; on emula
 deep-hdf5: ## the HDF5 plug-ins: other libraries' test suites natively and through them, 200 kills, long differential tests, ranks
 	@scripts/deep.sh hdf5
 
+deep-run: ## programs of other people under forebay run, next to plain runs; h5py's tests and the package's own inside it
+	@scripts/deep.sh run
+
 deep-bench: ## the benchmark's configurations A to H under 1, 2 and 4 ranks, records cut by 64; a file of full size of each
 	@scripts/deep-bench.sh $(ARGS)
 
@@ -50,6 +53,9 @@ bench: ## speed of reading, next to h5py
 wheel: ## build the Python package into dist/, and try it where there is nothing but NumPy
 	@scripts/wheel.sh
 	@scripts/check_wheel.sh
+
+capi: ## build the C interface and install it: libforebay.so, forebay.h, forebay.pc (PREFIX=/usr/local)
+	@scripts/capi.sh $(PREFIX)
 
 release: ## make and check all that would be published, in dist/: crates, sources, wheels and commands for x86_64 and aarch64
 	@scripts/release.sh
@@ -74,6 +80,12 @@ bench-dlio: ## forebay bench next to DLIO itself, on the same workloads, and to 
 
 bench-papers: ## the evaluations of Stimulus and MONARCH at the size of one machine, theirs beside ours (ARGS="--only transfer")
 	@scripts/bench-papers.sh $(ARGS)
+
+bench-frameworks: ## how fast TensorFlow and JAX are fed, next to TFRecord, generators over h5py, and NumPy (ARGS="jax --scale 0.1")
+	@scripts/bench-frameworks.sh $(ARGS)
+
+bench-run: ## a training script of h5py and PyTorch under forebay run, on an emulated parallel file system
+	@scripts/bench-run.sh $(ARGS)
 
 clean: ## remove all that was built, made or downloaded, in the cache folder too
 	@scripts/clean.sh

@@ -8,6 +8,7 @@
 #   store    ranks under every MPI, up to 8 of them, killed ones too; on emulated hosts where there is root
 #   hdf5     the HDF5 plug-ins: test suites of h5py, netCDF4, PyTables and HDF5 itself natively and through them, 200 kills, long
 #            differential tests, ranks; at most an hour
+#   run      programs of other people under forebay run, next to plain runs; h5py's tests and the package's own inside it
 #   bench    the benchmark: configurations of h5bench's extension under 1, 2 and 4 ranks, a file of full size of each
 #   peers    the test suites of h5py, PyTables, netCDF4, xarray, zarr and anndata as writers, at most an hour
 set -euo pipefail
@@ -82,6 +83,10 @@ deep_hdf5() {
     "$ROOT/scripts/deep-hdf5.sh"
 }
 
+deep_run() {
+    "$ROOT/scripts/deep-run.sh"
+}
+
 deep_bench() {
     "$ROOT/scripts/deep-bench.sh"
 }
@@ -91,10 +96,10 @@ deep_peers() {
 }
 
 parts=("$@")
-[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters fuzz memory store hdf5 bench peers)
+[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters fuzz memory store hdf5 run bench peers)
 for part in "${parts[@]}"; do
     case $part in
-    tests | tiers | filters | fuzz | memory | store | hdf5 | bench | peers) "deep_$part" ;;
-    *) die "usage: deep.sh [tests|tiers|filters|fuzz|memory|store|hdf5|bench|peers]…" ;;
+    tests | tiers | filters | fuzz | memory | store | hdf5 | run | bench | peers) "deep_$part" ;;
+    *) die "usage: deep.sh [tests|tiers|filters|fuzz|memory|store|hdf5|run|bench|peers]…" ;;
     esac
 done

@@ -110,6 +110,23 @@ need_packages() {
     )
 }
 
+# Sets ENVIRONMENT, a Python environment called $1 that has what the file $2 of the clone names and nothing else; made once. Frameworks
+# have one each: some of them in one process, or of one environment, break each other.
+need_environment() {
+    find_python
+    ENVIRONMENT=$(environment_of "$1" "$2")
+    if [[ -e $ENVIRONMENT/ready ]] && "$ENVIRONMENT/bin/python" -c '' 2>/dev/null; then return; fi
+    (
+        lock "$1"
+        if [[ -e $ENVIRONMENT/ready ]] && "$ENVIRONMENT/bin/python" -c '' 2>/dev/null; then exit; fi
+        say "making a Python environment in $ENVIRONMENT"
+        rm -rf "$ENVIRONMENT"
+        "$PYTHON" -m venv "$ENVIRONMENT"
+        install_requirements "$ENVIRONMENT" "$2"
+        touch "$ENVIRONMENT/ready"
+    )
+}
+
 # Gives forebay an empty folder for saved indexes: one that an older build saved must not answer for this one.
 use_fresh_index() {
     FOREBAY_CACHE=$(mktemp -d)

@@ -5,11 +5,11 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 profile=debug
-declare -a flags=() wheel_flags=(--dev)
+declare -a flags=() wheel_flags=(--dev) capi_flags=(--dev)
 case ${1:-} in
 "") ;;
 --release)
-    profile=release flags=(--release) wheel_flags=()
+    profile=release flags=(--release) wheel_flags=() capi_flags=()
     # Each test is a program of its own: to optimise all of them across crates took more than half an hour.
     export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
     ;;
@@ -27,6 +27,8 @@ use_fresh_index
     need_packages tests/requirements-python.txt
     need_packages tests/requirements-formats.txt
     "$ROOT/scripts/mpi.sh"
+    need_environment tensorflow tests/requirements-tensorflow.txt
+    need_environment jax tests/requirements-jax.txt
 ) >/dev/null 2>&1 &
 ahead=$!
 # An environment that is half made would be used again.
@@ -81,7 +83,12 @@ say "parallel HDF5 for its tests, with and without thread safety and subfiling; 
 "$ROOT/scripts/hdf5-parallel.sh" >/dev/null
 "$ROOT/scripts/hdf5-subfiling.sh" >/dev/null
 need_browser
+say "the C interface"
+FOREBAY_CAPI=$("$ROOT/scripts/capi.sh" "${capi_flags[@]}" "$CARGO_TARGET_DIR/capi-$profile")
+export FOREBAY_CAPI
 say "tests of the Python package"
 # Most of them wait for processes they started: one more at a time than there are processors.
 FOREBAY_BIN=$forebay PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses "$(($(nproc) < 4 ? $(nproc) + 1 : 4))" \
     --dist worksteal "$ROOT/tests/python"
+say "TensorFlow and JAX"
+"$ROOT/scripts/test-frameworks.sh" "$site"

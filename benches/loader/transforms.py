@@ -12,6 +12,7 @@ import os
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -133,14 +134,26 @@ def rate(ds: forebay.Dataset, consume: Any, batches: int, **options: Any) -> flo
     return batches / (time.perf_counter() - began)
 
 
+def two_threads(function: Any, batches: int) -> float:
+    """Calls a second of ``function`` by each of two threads of Python at once: what a consumer and a callable that computes as long
+    can come to, with the interpreter's lock between them."""
+    other = threading.Thread(target=lambda: [function(None) for _ in range(batches)])
+    began = time.perf_counter()
+    other.start()
+    for _ in range(batches):
+        function(None)
+    other.join()
+    return batches / (time.perf_counter() - began)
+
+
 def map_beside_a_consumer(folder: Path, batches: int) -> None:
     path = folder / "rows.h5"
     with h5py.File(path, "w") as file:
         file["x"] = np.zeros((BATCH * (batches + 2), 64), np.float32)
     ds = forebay.open(path, ["x"])
     function = one_millisecond()
-    print("\n| consumer | batches/s without map | with map | part |")
-    print("|---|---|---|---|")
+    print("\n| consumer | batches/s without map | with map | part | two plain threads | part |")
+    print("|---|---|---|---|---|---|")
 
     def busy() -> None:
         function(None)
@@ -148,7 +161,9 @@ def map_beside_a_consumer(folder: Path, batches: int) -> None:
     for name, consume in (("sleeps 3 ms", lambda: time.sleep(0.003)), ("computes 1 ms", busy)):
         pairs = [(rate(ds, consume, batches), rate(ds, consume, batches, map=function)) for _ in range(3)]
         without, with_ = (statistics.median(column) for column in zip(*pairs))
-        print(f"| {name} | {without:.0f} | {with_:.0f} | {with_ / without:.3f} |")
+        # A consumer that sleeps leaves the processors to the callable.
+        limit = statistics.median(two_threads(function, batches) for _ in range(3)) if consume is busy else without
+        print(f"| {name} | {without:.0f} | {with_:.0f} | {with_ / without:.3f} | {limit:.0f} | {with_ / min(limit, without):.3f} |")
 
 
 def main() -> None:

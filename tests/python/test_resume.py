@@ -203,3 +203,16 @@ def test_a_forked_loader_gives_all_of_the_epoch_that_is_under_way(tmp_path: Path
 
     in_fork(work)
     assert sorted(seen + order_of(run)) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+def test_a_batch_knows_where_its_consumer_is_once_it_was_used(tmp_path: Path, shuffle: str) -> None:
+    loader = opened(write(tmp_path)).loader(batch_size=20, shuffle=shuffle, seed=3)
+    run = loader._opened.start()
+    positions = []
+    while (raw := run.next()) is not None:
+        positions.append(raw.position)
+        state = loader.state_dict()
+        assert raw.position == (state["epoch"], state["position"])
+    assert positions == [(0, 20), (0, 40), (0, 60), (0, 80), (1, 0)]
+    assert opened(tmp_path)._raw_batch([3]).position is None

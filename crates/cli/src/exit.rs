@@ -28,6 +28,7 @@ Examples:
   forebay plan 'train/*.h5' --field image --label label --batch 64
   forebay load 'train/*.h5' --field image --label label --batch 64 --epochs 3
   forebay simulate /data/set /mnt/slow -- python train.py /mnt/slow
+  forebay run --origin /pfs/set --tier mem:4GiB --tier /nvme/$USER:100GiB -- python train.py
   forebay run --hdf5 --hdf5-paths /lustre/run --stage /nvme/$USER -- python train.py
 
 Exit codes: 0 done, 2 wrong usage, 3 not found, 4 corrupt file, 5 not supported, 6 try again later, \

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use forebay::{
     Error, ErrorKind, Locator, Origins, Result, SampleSet, SampleSpec, SetSpec, Variable,
     config::OriginConfig,
+    container::cf::ValueKind,
     container::unpack::{Unpack, UnpackKind},
-    container::{Number, cf::ValueKind},
-    loader::{Convert, FieldSpec},
+    loader::FieldSpec,
+    sample_words,
     source::{path_of_text, text_of_path},
 };
 use serde::Serialize;
@@ -24,12 +25,12 @@ pub(crate) struct SetArgs {
 
     /// A variable that is part of a sample, as NAME, NAME=VARIABLE or NAME:float32; may be given more than once
     /// [default: every variable with as many rows as the largest].
-    #[arg(long = "field", value_name = "FIELD", value_parser = FieldArg::parse)]
-    fields: Vec<FieldArg>,
+    #[arg(long = "field", value_name = "FIELD", value_parser = sample_words::field)]
+    fields: Vec<FieldSpec>,
 
     /// One more field: the label. With ragged samples it has one row for each.
-    #[arg(long, value_name = "FIELD", value_parser = FieldArg::parse)]
-    label: Option<FieldArg>,
+    #[arg(long, value_name = "FIELD", value_parser = sample_words::field)]
+    label: Option<FieldSpec>,
 
     #[command(flatten)]
     samples: SamplesArgs,
@@ -62,14 +63,6 @@ impl CfArg {
         };
         Unpack { kind, valid: false }
     }
-}
-
-/// A field as it is named on the command line.
-#[derive(Clone, Debug, PartialEq)]
-struct FieldArg {
-    name: String,
-    variable: String,
-    to: Option<Number>,
 }
 
 /// A set of samples, and what of it the user left to us.
@@ -134,11 +127,11 @@ impl SetArgs {
         };
         let label = self.label.iter().filter(|label| named.iter().all(|field| field.name != label.name));
         let all = named.iter().map(|field| (field, false)).chain(label.map(|label| (label, true)));
-        let all: Vec<(&FieldArg, bool)> = all.collect();
+        let all: Vec<(&FieldSpec, bool)> = all.collect();
         self.samples.check(&all.iter().map(|(field, _)| field.name.as_str()).collect::<Vec<_>>())?;
         let mut fields = Vec::with_capacity(all.len());
         for (field, is_label) in all {
-            let mut spec = field.spec();
+            let mut spec = field.clone();
             spec.convert.unpack = self.cf.map(CfArg::unpack);
             fields.extend(self.samples.cut(spec, is_label)?);
         }
@@ -163,7 +156,7 @@ impl SetArgs {
     }
 
     /// Every variable of the first file with as many rows as the largest, and a word on that.
-    fn by_default(&self, context: &Context, origins: &Origins) -> Result<(Vec<FieldArg>, Option<String>)> {
+    fn by_default(&self, context: &Context, origins: &Origins) -> Result<(Vec<FieldSpec>, Option<String>)> {
         let files = forebay::expand_among(origins, &self.paths)?;
         let at = Locator::new(files[0].as_str());
         let opened = forebay::open(Arc::clone(origins.of(&at)), &at, context.index.as_ref())?;
@@ -186,7 +179,7 @@ impl SetArgs {
         };
         let rows = largest.grid.shape[0];
         let alike = candidates.iter().filter(|variable| variable.grid.shape[0] == rows);
-        let fields = alike.map(|variable| FieldArg::plain(&variable.name)).collect();
+        let fields = alike.map(|variable| FieldSpec::new(&variable.name)).collect();
         let why = format!(
             "no --field was given: these are all with as many rows as {} ({rows})",
             show::visible(&largest.name)
@@ -199,66 +192,4 @@ impl SetArgs {
 fn can_be_sample(variable: &Variable) -> bool {
     let dtype = &variable.dtype;
     dtype.refusal().is_none() && !dtype.is_variable() && !variable.grid.shape.is_empty()
-}
-
-impl FieldArg {
-    fn plain(name: &str) -> Self {
-        Self { name: name.to_owned(), variable: name.to_owned(), to: None }
-    }
-
-    /// `NAME`, `NAME=VARIABLE`, either with `:DTYPE`.
-    fn parse(text: &str) -> Result<Self, String> {
-        let (rest, to) = match text.rsplit_once(':') {
-            // Names may have colons of their own.
-            Some((rest, dtype)) if number(dtype).is_some() => (rest, number(dtype)),
-            _ => (text, None),
-        };
-        let (name, variable) = rest.split_once('=').unwrap_or((rest, rest));
-        if name.is_empty() || variable.is_empty() {
-            return Err("a field is NAME, NAME=VARIABLE or NAME:float32".into());
-        }
-        Ok(Self { name: name.to_owned(), variable: variable.to_owned(), to })
-    }
-
-    fn spec(&self) -> FieldSpec {
-        FieldSpec {
-            variable: self.variable.clone(),
-            convert: Convert { to: self.to, ..Convert::default() },
-            ..FieldSpec::new(&self.name)
-        }
-    }
-}
-
-/// The number that NumPy and PyTorch call `name`.
-fn number(name: &str) -> Option<Number> {
-    Some(match name {
-        "int8" => Number::I8,
-        "int16" => Number::I16,
-        "int32" => Number::I32,
-        "int64" => Number::I64,
-        "uint8" => Number::U8,
-        "uint16" => Number::U16,
-        "uint32" => Number::U32,
-        "uint64" => Number::U64,
-        "float16" => Number::F16,
-        "bfloat16" => Number::Bf16,
-        "float32" => Number::F32,
-        "float64" => Number::F64,
-        _ => return None,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_field_may_be_renamed_and_cast() {
-        let parsed = |text| FieldArg::parse(text).map(|field| (field.name, field.variable, field.to));
-        let expected = |name: &str, variable: &str, to| Ok((name.to_owned(), variable.to_owned(), to));
-        assert_eq!(parsed("image"), expected("image", "image", None));
-        assert_eq!(parsed("x=grid/t2m:float16"), expected("x", "grid/t2m", Some(Number::F16)));
-        assert_eq!(parsed("a:b"), expected("a:b", "a:b", None));
-        assert!(parsed("=image").is_err() && parsed("x=").is_err() && parsed(":float32").is_err());
-    }
 }

@@ -18,7 +18,7 @@
 //! | `stage`, `recover` | staged writes on their way, and those of killed processes |
 //! | `config` | the configuration in force, and the flags that change it |
 //! | `doctor` | what forebay would use on this machine, and why |
-//! | `hdf5_env`, `run` | HDF5 programs with the plug-ins: the variables, and a program started with them |
+//! | `hdf5_env`, `run` | HDF5 programs with the plug-ins: the variables; a program started with them, or with its files on tiers |
 //! | `fields`, `samples_arg`, `options` | the set and the loader, as the command line says them |
 //! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
 
@@ -124,7 +124,7 @@ enum Command {
     Config(config::ConfigCommandArgs),
     /// Say what forebay would use on this machine, and why.
     Doctor(Box<doctor::DoctorArgs>),
-    /// Run a program with the HDF5 plug-ins, without a change to it.
+    /// Run a program with its files on tiers, or with the HDF5 plug-ins, without a change to it.
     Run(Box<run::RunArgs>),
     /// Print the lines by which a shell gives HDF5 programs the plug-ins, and try them.
     Hdf5Env(Box<hdf5_env::Hdf5EnvArgs>),

@@ -1,8 +1,9 @@
 //! `forebay run`: a program with forebay in its environment.
 
-use std::{ffi::OsString, io::Write};
+use std::{ffi::OsString, io::Write, path::PathBuf};
 
-use forebay::{Error, ErrorKind, Result};
+use forebay::{Error, ErrorKind, Result, Settings};
+use forebay_launch::{PluginFolder, RunRequest, SummaryForm, TransparentRun};
 
 use crate::{
     Context,
@@ -13,11 +14,18 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
+  forebay run --origin /pfs/set --tier mem:4GiB --tier /nvme/$USER:100GiB -- python train.py
+  forebay run --origin /pfs/set --tier /nvme/$USER:keep --report run.html -- ./train.sh
+  forebay run --origin /pfs/set --tier /nvme/$USER --hdf5 --stage-writes --stage /nvme/$USER -- python train.py
+  srun forebay run --origin /pfs/set --tier mem:4GiB -- python train.py
   forebay run --hdf5 --hdf5-paths /lustre/run --stage /nvme/$USER -- python train.py
-  forebay run --hdf5=both --hdf5-cache memory --hdf5-paths /lustre -- ./simulate input.nml
   mpirun -n 4 forebay run --hdf5 -- ./simulate input.nml
 
-The program takes the place of this command: signals, terminal and exit code are its own. Exit codes of this command: 127 \
+Files under --origin that the program opens for reading come from the tiers, and are copied there behind it; all else is as \
+without forebay. Signals go on to the program, and its exit code is that of this command, which ends by the same signal where one \
+ended the program. A summary of all its processes goes to standard error at the end: with --json as one line, program, \
+origin, exit_code, signal, started_unix_s, seconds, counters{by name}, origin_reads_saved, tiers[name, used, quota, left_out], \
+notes[]. With --hdf5 alone the program takes the place of this command, and there is no summary. Exit codes of this command: 127 \
 where there is no such program, 126 where it cannot be started, and those of `forebay --help`.";
 
 /// Arguments of `forebay run`.
@@ -27,6 +35,18 @@ pub(crate) struct RunArgs {
     /// HDF5 plug-ins: auto, vfd, vol or both.
     #[arg(long, value_name = "PLUGINS", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     hdf5: Option<String>,
+
+    /// Staged writes: what the program writes to HDF5 files under --origin goes to the staging area of --stage first.
+    #[arg(long)]
+    stage_writes: bool,
+
+    /// Report of the run, as one HTML page.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// Without the summary at the end.
+    #[arg(long)]
+    quiet: bool,
 
     #[command(flatten)]
     plugins: Hdf5Args,
@@ -39,23 +59,39 @@ pub(crate) struct RunArgs {
     program: Vec<OsString>,
 }
 
-/// Runs `forebay run`; it returns only where the program is not started.
-pub(crate) fn run(_: &Context, args: &RunArgs) -> Result<u8> {
-    let mut variables = Vec::new();
-    let Some(hdf5) = &args.hdf5 else {
-        let error = Error::new(ErrorKind::Invalid, "nothing to run the program with");
-        return Err(error.hint("switch on the HDF5 plug-ins by --hdf5"));
-    };
+/// Runs `forebay run`; it returns only where the program was not put in place of this process.
+pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
     // What is configured counts, unless plug-ins are named.
-    let named = (hdf5 != "auto").then_some(hdf5);
-    let (found, _) = hdf5_env::variables(&args.plugins.overrides(named, &args.config))?;
-    for warning in &found.warnings {
-        // Nobody may be left to read it.
-        let _ = writeln!(std::io::stderr(), "forebay: warning: {}", show::message(warning));
-    }
-    variables.extend(found.set);
+    let named = args.hdf5.as_ref().filter(|plugins| *plugins != "auto");
+    let overrides = args.plugins.overrides(named, &args.config);
+    let settings = Settings::load_for_hdf5(&overrides, None)?;
     let (program, rest) = args.program.split_first().expect("clap asks for one");
-    let (error, code) = forebay_launch::exec(program, rest, &variables);
-    let _ = writeln!(std::io::stderr(), "forebay: {}", show::message(&error.to_string()));
+    if TransparentRun::is_asked_for(&settings, args.stage_writes) {
+        let plugins = &PluginFolder::find()?;
+        let (settings, overrides) = (&settings, &overrides);
+        let (hdf5, stage_writes) = (args.hdf5.is_some(), args.stage_writes);
+        let request = RunRequest { program, args: rest, settings, overrides, plugins, hdf5, stage_writes };
+        let form = match (args.quiet, context.json) {
+            (true, _) => SummaryForm::Quiet,
+            (false, true) => SummaryForm::Json,
+            (false, false) => SummaryForm::Text,
+        };
+        return TransparentRun::prepare(request)?.run_to_end(form, args.report.as_deref(), &say);
+    }
+    if args.hdf5.is_none() {
+        let error = Error::new(ErrorKind::Invalid, "nothing to run the program with");
+        return Err(error.hint(
+            "name a folder by --origin and a tier by --tier, or switch on the HDF5 plug-ins by --hdf5",
+        ));
+    }
+    let (found, _) = hdf5_env::variables(&overrides)?;
+    found.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
+    let (error, code) = forebay_launch::exec(program, rest, &found.set);
+    say(&error.to_string());
     Ok(code)
+}
+
+/// Nobody may be left to read it.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "forebay: {}", show::message(text));
 }

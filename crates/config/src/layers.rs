@@ -12,7 +12,7 @@ use crate::{
     given::GivenValue,
     setting::{Overrides, Setting},
     table,
-    tier::{TierConfig, split_keep},
+    tier::{DiskWords, TierConfig},
     value_origin::ValueOrigin,
 };
 
@@ -86,8 +86,10 @@ impl Layers {
             let tier = TierConfig::parse_in(word, environment)?;
             let mut keys = vec!["kind"];
             keys.extend(matches!(tier, TierConfig::Disk(_)).then_some("path"));
-            let (rest, keep) = split_keep(word.trim());
-            keys.extend(keep.then_some("keep"));
+            let (rest, options) = DiskWords::split(word.trim())?;
+            keys.extend(options.keep.then_some("keep"));
+            keys.extend(options.network.then_some("network"));
+            keys.extend(options.free.map(|_| "free"));
             keys.extend(has_quota(rest).then_some("quota"));
             let origins = keys.into_iter().map(|key| (key, origin.clone())).collect();
             Ok(TierSetting { tier, origins })

@@ -80,11 +80,11 @@ impl DiskConfig {
         Self { path: path.into(), quota: DISK_QUOTA, keep: false, free: None, network: false }
     }
 
-    /// The bytes to leave free on a disk of `disk_bytes`.
+    /// The bytes to leave free on a disk of `disk_bytes`; of a small one, such as memory that a container may take, a quarter.
     pub fn free_bytes(&self, disk_bytes: u64) -> u64 {
         match self.free {
             Some(amount) => amount.of(disk_bytes),
-            None => FREE.of(disk_bytes).clamp(FREE_LIMITS.0, FREE_LIMITS.1),
+            None => FREE.of(disk_bytes).clamp(FREE_LIMITS.0, FREE_LIMITS.1).min(disk_bytes / 4),
         }
     }
 
@@ -95,8 +95,8 @@ impl DiskConfig {
 }
 
 impl TierConfig {
-    /// The tier that `word` names: `memory`, `memory:4GiB`, `peers:8GiB`, `disk:/nvme/$USER:100GiB`, or a path for a disk tier, with
-    /// `:keep` behind it where copies stay.
+    /// The tier that `word` names: `memory`, `memory:4GiB` (or `mem:4GiB`), `peers:8GiB`, `disk:/nvme/$USER:100GiB`, or a path for a
+    /// disk tier; behind a disk tier `:keep` where copies stay, `:free=1GiB` and `:network`.
     pub fn parse(word: &str) -> Result<Self> {
         Self::parse_in(word, &Environment::of_process(PathBuf::new()))
     }
@@ -128,8 +128,12 @@ impl fmt::Display for TierConfig {
         match self {
             Self::Memory { quota } | Self::Peers { quota } => write!(f, "{}:{quota}", self.kind()),
             Self::Disk(disk) => {
-                let keep = if disk.keep { ":keep" } else { "" };
-                write!(f, "disk:{}:{}{keep}", literal(&disk.path.to_string_lossy()), disk.quota)
+                write!(f, "disk:{}:{}", literal(&disk.path.to_string_lossy()), disk.quota)?;
+                if let Some(free) = disk.free {
+                    write!(f, ":free={free}")?;
+                }
+                f.write_str(if disk.network { ":network" } else { "" })?;
+                f.write_str(if disk.keep { ":keep" } else { "" })
             }
         }
     }
@@ -142,8 +146,8 @@ fn parse(word: &str, environment: &Environment<'_>) -> Result<TierConfig> {
         _ => return disk(word, environment),
     };
     match (kind, rest) {
-        ("memory", None) => Ok(TierConfig::Memory { quota: MEMORY_QUOTA }),
-        ("memory", Some(quota)) => Ok(TierConfig::Memory { quota: quota.parse()? }),
+        ("memory" | "mem", None) => Ok(TierConfig::Memory { quota: MEMORY_QUOTA }),
+        ("memory" | "mem", Some(quota)) => Ok(TierConfig::Memory { quota: quota.parse()? }),
         ("peers", None) => Ok(TierConfig::Peers { quota: MEMORY_QUOTA }),
         ("peers", Some(quota)) => Ok(TierConfig::Peers { quota: quota.parse()? }),
         ("disk", Some(rest)) => disk(rest, environment),
@@ -152,22 +156,42 @@ fn parse(word: &str, environment: &Environment<'_>) -> Result<TierConfig> {
     }
 }
 
-/// A path, perhaps a quota after a colon, and perhaps `keep` after the last.
+/// A path, perhaps a quota after a colon, and perhaps options after it.
 fn disk(word: &str, environment: &Environment<'_>) -> Result<TierConfig> {
-    let (word, keep) = split_keep(word);
+    let (word, options) = DiskWords::split(word)?;
     let (path, quota) = match word.rsplit_once(':') {
         // A colon further up belongs to the path.
         Some((path, quota)) if !quota.contains('/') => (path, quota.parse()?),
         _ => (word, DISK_QUOTA),
     };
-    Ok(TierConfig::Disk(DiskConfig { quota, keep, ..DiskConfig::at(folder(path, environment)?) }))
+    let DiskWords { keep, network, free } = options;
+    Ok(TierConfig::Disk(DiskConfig { path: folder(path, environment)?, quota, keep, free, network }))
 }
 
-/// `word` without a `:keep` at its end, and whether there was one.
-pub(crate) fn split_keep(word: &str) -> (&str, bool) {
-    match word.strip_suffix(":keep") {
-        Some(word) => (word, true),
-        None => (word, false),
+/// What may stand behind the path and the quota of a disk tier, in any order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DiskWords {
+    pub(crate) keep: bool,
+    pub(crate) network: bool,
+    pub(crate) free: Option<Amount>,
+}
+
+impl DiskWords {
+    /// `word` without the options at its end, and the options.
+    pub(crate) fn split(word: &str) -> Result<(&str, Self)> {
+        let (mut word, mut options) = (word, Self::default());
+        while let Some((rest, last)) = word.rsplit_once(':') {
+            match last {
+                "keep" => options.keep = true,
+                "network" => options.network = true,
+                _ => match last.strip_prefix("free=") {
+                    Some(amount) => options.free = Some(amount.parse()?),
+                    None => break,
+                },
+            }
+            word = rest;
+        }
+        Ok((word, options))
     }
 }
 
@@ -219,6 +243,16 @@ mod tests {
             ("disk:/nvme", disk_of("/nvme", DISK_QUOTA)),
             ("/nvme/${USER}", disk_of("/nvme/ada", DISK_QUOTA)),
             (" /nvme:50% ", disk_of("/nvme", Amount::Percent(50))),
+            ("mem:1GiB", TierConfig::Memory { quota: Amount::Bytes(1 << 30) }),
+            (
+                "/nvme:1GiB:network:free=0",
+                TierConfig::Disk(DiskConfig {
+                    network: true,
+                    quota: Amount::Bytes(1 << 30),
+                    free: Some(Amount::Bytes(0)),
+                    ..DiskConfig::at("/nvme")
+                }),
+            ),
             ("/a:b/c", disk_of("/a:b/c", DISK_QUOTA)),
             ("/nvme:keep", TierConfig::Disk(DiskConfig { keep: true, ..DiskConfig::at("/nvme") })),
             (
@@ -260,6 +294,7 @@ mod tests {
         assert_eq!(tier.free_bytes(10 << 30), 1 << 30, "the least");
         assert_eq!(tier.free_bytes(40 << 30), (40 << 30) / 100 * 5);
         assert_eq!(tier.free_bytes(1000 << 30), 4 << 30, "the most");
+        assert_eq!(tier.free_bytes(64 << 20), 16 << 20, "of a small one a quarter");
         assert_eq!(tier.quota_bytes(10 << 30, 2 << 30), 1 << 30);
         assert_eq!(tier.quota_bytes(10 << 30, 1 << 20), 0);
         assert_eq!(DiskConfig { free: Some(Amount::Bytes(0)), ..tier }.quota_bytes(100, 100), 80);

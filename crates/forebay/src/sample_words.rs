@@ -1,6 +1,7 @@
 //! What a sample is, in words: as a command line or a configuration says it.
 
-use forebay_loader::{AxisLen, AxisName, Boundary, Centres, Leads, Offsets};
+use forebay_container::Number;
+use forebay_loader::{AxisLen, AxisName, Boundary, Centres, Convert, FieldSpec, Leads, Offsets};
 
 /// More rows than this follow no window.
 const MOST_LEADS: u64 = 1 << 20;
@@ -101,9 +102,53 @@ pub fn lead_times(text: &str) -> Result<Leads, String> {
     Ok(Leads { axis: axis_name(axis)?, after })
 }
 
+/// A field, `NAME` or `NAME=VARIABLE`, either with the number type it is cast to, as `NAME:float32`.
+pub fn field(text: &str) -> Result<FieldSpec, String> {
+    let (rest, to) = match text.rsplit_once(':') {
+        // Names may have colons of their own.
+        Some((rest, dtype)) if number(dtype).is_some() => (rest, number(dtype)),
+        _ => (text, None),
+    };
+    let (name, variable) = rest.split_once('=').unwrap_or((rest, rest));
+    if name.is_empty() || variable.is_empty() {
+        return Err("a field is NAME, NAME=VARIABLE or NAME:float32".into());
+    }
+    let convert = Convert { to, ..Convert::default() };
+    Ok(FieldSpec { variable: variable.to_owned(), convert, ..FieldSpec::new(name) })
+}
+
+/// The number that NumPy and PyTorch call `name`.
+fn number(name: &str) -> Option<Number> {
+    Some(match name {
+        "int8" => Number::I8,
+        "int16" => Number::I16,
+        "int32" => Number::I32,
+        "int64" => Number::I64,
+        "uint8" => Number::U8,
+        "uint16" => Number::U16,
+        "uint32" => Number::U32,
+        "uint64" => Number::U64,
+        "float16" => Number::F16,
+        "bfloat16" => Number::Bf16,
+        "float32" => Number::F32,
+        "float64" => Number::F64,
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_field_may_be_renamed_and_cast() {
+        let parsed = |text| field(text).map(|field| (field.name, field.variable, field.convert.to));
+        let expected = |name: &str, variable: &str, to| Ok((name.to_owned(), variable.to_owned(), to));
+        assert_eq!(parsed("image"), expected("image", "image", None));
+        assert_eq!(parsed("x=grid/t2m:float16"), expected("x", "grid/t2m", Some(Number::F16)));
+        assert_eq!(parsed("a:b"), expected("a:b", "a:b", None));
+        assert!(parsed("=image").is_err() && parsed("x=").is_err() && parsed(":float32").is_err());
+    }
 
     fn len(axis: &str, len: u64) -> AxisLen {
         AxisLen { axis: axis_name(axis).unwrap(), len }

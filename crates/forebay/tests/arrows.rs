@@ -53,8 +53,15 @@ const ARROWS: &[(&str, &[&str])] = &[
             "forebay-units",
         ],
     ),
+    (
+        "forebay-preload",
+        &["forebay-config", "forebay-plugin", "forebay-scratch", "forebay-source", "forebay-tier"],
+    ),
     ("forebay-workload", &["forebay-source"]),
-    ("forebay-launch", &["forebay-config", "forebay-source"]),
+    (
+        "forebay-launch",
+        &["forebay-config", "forebay-scratch", "forebay-source", "forebay-tier", "forebay-workload"],
+    ),
     (
         "forebay",
         &[
@@ -76,12 +83,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("forebay-bench", &["forebay", "forebay-mpi", "forebay-workload"]),
     ("forebay-cli", &["forebay", "forebay-bench", "forebay-launch", "forebay-mount"]),
+    ("forebay-capi", &["forebay"]),
     ("forebay-python", &["forebay", "forebay-cli"]),
 ];
 
 /// Crates that libraries loaded into other programs are built on: none of these may come with them.
-const LEAN: &[(&str, &[&str])] =
-    &[("forebay-config", RUNTIMES), ("forebay-vfd", RUNTIMES), ("forebay-vol", RUNTIMES)];
+const LEAN: &[(&str, &[&str])] = &[
+    ("forebay-config", RUNTIMES),
+    ("forebay-preload", RUNTIMES),
+    ("forebay-vfd", RUNTIMES),
+    ("forebay-vol", RUNTIMES),
+];
 
 const RUNTIMES: &[&str] =
     &["forebay", "forebay-format", "forebay-loader", "hyper", "object_store", "reqwest", "rustls", "tokio"];

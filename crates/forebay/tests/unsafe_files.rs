@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/filter/src/weave.rs", "calls instructions by their names"),
     ("crates/container/src/native/swap.rs", "uses instructions that not every processor has"),
     ("crates/transform/src/row_floats.rs", "uses instructions that not every processor has"),
+    ("crates/transform/src/wide.rs", "uses instructions that not every processor has"),
     ("crates/format/src/libhdf5/", "calls into a libhdf5 found at run time"),
     ("crates/format/src/silo/library/ffi.rs", "calls into a libsilo found at run time"),
     ("crates/format/tests/fork.rs", "forks, to test what a child process reads"),
@@ -32,6 +33,11 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/mpi/src/slab.rs", "hands memory to MPI until a get is done"),
     ("crates/mpi/src/stall.rs", "ends a process that MPI keeps for ever"),
     ("crates/launch/src/probe.rs", "calls into a libhdf5 found at run time"),
+    (
+        "crates/launch/src/supervise.rs",
+        "blocks, takes and sends signals, and waits for a child that may stop",
+    ),
+    ("crates/capi/src/", "is called by programs in C, with pointers that they answer for"),
     ("crates/batch/src/arena.rs", "lends memory by address"),
     ("crates/batch/src/arena/memory_block.rs", "takes memory from the heap and a backing"),
     ("crates/batch/src/backing.rs", "maps memory, and promises what an arena relies on"),
@@ -45,6 +51,10 @@ const ALLOWED: &[(&str, &str)] = &[
     (
         "crates/plugin/src/library.rs",
         "asks the loader which library an address belongs to, and for its symbols",
+    ),
+    (
+        "crates/preload/src/",
+        "stands in the place of functions of the C library, calls those, and fills memory of programs",
     ),
     ("crates/python/src/array_struct.rs", "hands NumPy a structure by its address"),
     (
@@ -62,6 +72,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/python/src/dlpack.rs", "hands tensors to Python in capsules"),
     ("crates/scratch/src/byte_lock.rs", "takes locks of open file descriptions"),
     ("crates/scratch/src/parent_only.rs", "has forked children leave sockets and locks to their parent"),
+    ("crates/scratch/src/run_counters.rs", "adds to atomics that other processes map"),
     ("crates/source/src/map/", "maps files, and guards the copies by a signal handler"),
     ("crates/source/src/fd_stat.rs", "asks about a descriptor by its number"),
     ("crates/source/src/prefetch.rs", "asks for memory ahead"),

@@ -3,8 +3,8 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
-    fs,
-    io::ErrorKind as IoErrorKind,
+    fs::File,
+    io::{self, ErrorKind as IoErrorKind, Read},
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::Command,
@@ -20,13 +20,23 @@ pub const NOT_STARTED: u8 = 126;
 /// Replaces this process by `program` with `args` and these variables added to its environment. It returns only where that
 /// cannot be done, with the reason and the exit code that shells have for it.
 pub fn exec(program: &OsStr, args: &[OsString], variables: &[(String, OsString)]) -> (Error, u8) {
+    let cause = command(program, args, variables).exec();
+    not_started(program, cause)
+}
+
+/// The command line with these variables added to its environment.
+pub(crate) fn command(program: &OsStr, args: &[OsString], variables: &[(String, OsString)]) -> Command {
     let mut command = Command::new(program);
     command.args(args).envs(variables.iter().map(|(name, value)| (name, value)));
-    let cause = command.exec();
+    command
+}
+
+/// Why `program` could not be started, and the exit code that shells have for it.
+pub(crate) fn not_started(program: &OsStr, cause: io::Error) -> (Error, u8) {
     let shown = Path::new(program).display().to_string();
     let is_missing = cause.kind() == IoErrorKind::NotFound;
     let error = match (is_missing, find(program)) {
-        (true, Some(path)) => match interpreter(&path) {
+        (true, Some(path)) => match interpreter(&path).unwrap_or_default().first() {
             Some(name) => {
                 Error::from_io(cause).at(shown).hint(format!("its interpreter '{name}' is not there"))
             }
@@ -45,7 +55,7 @@ pub fn exec(program: &OsStr, args: &[OsString], variables: &[(String, OsString)]
 }
 
 /// The file that `program` names: a path, or a name on the search path.
-fn find(program: &OsStr) -> Option<PathBuf> {
+pub(crate) fn find(program: &OsStr) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 {
         return path.is_file().then(|| path.to_owned());
@@ -54,16 +64,20 @@ fn find(program: &OsStr) -> Option<PathBuf> {
     env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| path.is_file())
 }
 
-/// What the first line of a script names.
-fn interpreter(path: &Path) -> Option<String> {
-    let bytes = fs::read(path).ok()?;
+/// The most that the kernel reads of a script's first line.
+const FIRST_LINE: u64 = 256;
+
+/// The words of a script's first line: its interpreter and what that is given.
+pub(crate) fn interpreter(path: &Path) -> Option<Vec<String>> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(FIRST_LINE).read_to_end(&mut bytes).ok()?;
     let line = bytes.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    Some(String::from_utf8_lossy(line).split_whitespace().next()?.to_owned())
+    Some(String::from_utf8_lossy(line).split_whitespace().map(str::to_owned).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;
 

@@ -1,32 +1,51 @@
 //! Programs of other people started with forebay in their environment: the variables, the launcher, what plug-ins say when tried.
 //!
 //! ```text
-//! Settings ─┐
-//! plug-ins ─┼─► LaunchVariables ─┬─► shell_lines()      `forebay hdf5-env`
-//! before   ─┘                    ├─► exec(program)      `forebay run`
-//!                                └─► try_libraries()    a child for each libhdf5: `hdf5-env`, `doctor`
+//! Settings ─┐                    ┌─► shell_lines()        `forebay hdf5-env`
+//! plug-ins ─┼─► LaunchVariables ─┼─► exec(program)        `forebay run --hdf5`: in place of this process
+//! before   ─┘                    ├─► TransparentRun       `forebay run --origin`: supervised, summed up at the end
+//!                                └─► try_libraries()      a child for each libhdf5: `hdf5-env`, `doctor`
+//!
+//! TransparentRun: LaunchFolder (counters of all processes), tiers held open, program_reach ─► supervise ─► LaunchSummary
 //! ```
 //!
 //! | file | idea |
 //! |---|---|
-//! | `plugins` | where the HDF5 plug-ins lie |
+//! | `plugins` | where the libraries lie that programs load |
 //! | `plugin_path` | HDF5's search path: ours before what it would have searched |
-//! | `variables` | the variables by which a program gets the plug-ins |
+//! | `variables` | the variables by which a program gets the plug-ins and the preloaded library |
 //! | `exec` | a program in place of this process |
+//! | `run` | a program whose files come from tiers: prepared, supervised, summed up |
+//! | `launch_folder` | where the processes of one run meet |
+//! | `shared_tiers` | tiers as all processes of a run share them |
+//! | `program_reach` | whether a preloaded library reaches a program (ELF, `#!`) |
+//! | `supervise` | a program as a child: signals, stops, its end |
+//! | `launch_summary`, `counter_samples` | what a run did: lines, JSON, a page; counters over time |
 //! | `libraries`, `site_packages` | every libhdf5 of this machine; installed Python packages |
 //! | `trial`, `probe` | each libhdf5 tried with the plug-ins in a child; what the child does |
 
+mod counter_samples;
 mod exec;
+mod launch_folder;
+mod launch_summary;
 mod libraries;
 mod plugin_path;
 mod plugins;
 mod probe;
+mod program_reach;
+mod run;
+mod shared_tiers;
 mod site_packages;
+mod supervise;
 mod trial;
 mod variables;
 
 pub use exec::{NO_PROGRAM, NOT_STARTED, exec};
+pub use launch_summary::{HeldTier, LaunchSummary};
 pub use plugins::{PLUGINS_VARIABLE, Plugin, PluginFolder};
 pub use probe::probe;
+pub use program_reach::{ProgramReach, program_reach};
+pub use run::{RunRequest, SummaryForm, TransparentRun};
+pub use supervise::ProgramEnd;
 pub use trial::{LibraryTrial, TrialVerdict, try_libraries};
 pub use variables::LaunchVariables;

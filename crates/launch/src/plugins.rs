@@ -1,4 +1,4 @@
-//! Where the HDF5 plug-ins lie: two folders, `vfd` and `vol`, each with one library.
+//! Where the libraries lie that other programs load: three folders, `vfd`, `vol` and `preload`, each with one library.
 //!
 //! HDF5 loads every library of a folder when it looks for one plug-in, so a plug-in that is not switched on must not lie
 //! beside one that is.
@@ -13,13 +13,15 @@ use forebay_source::{Error, ErrorKind, Result};
 /// The variable that names the folder in which `vfd` and `vol` lie.
 pub const PLUGINS_VARIABLE: &str = "FOREBAY_PLUGINS";
 
-/// A plug-in of HDF5.
+/// A library that other programs load: a plug-in of HDF5, or the one that is preloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plugin {
     /// The virtual file driver.
     Vfd,
     /// The VOL connector.
     Vol,
+    /// The library with the hooks of file calls, which is no plug-in of HDF5.
+    Preload,
 }
 
 impl Plugin {
@@ -28,6 +30,7 @@ impl Plugin {
         match self {
             Self::Vfd => "vfd",
             Self::Vol => "vol",
+            Self::Preload => "preload",
         }
     }
 
@@ -36,6 +39,7 @@ impl Plugin {
         match self {
             Self::Vfd => "libforebay_vfd.so",
             Self::Vol => "libforebay_vol.so",
+            Self::Preload => "libforebay_preload.so",
         }
     }
 }
@@ -93,7 +97,12 @@ impl PluginFolder {
         &self.path
     }
 
-    /// The folder for HDF5's search path in which `plugin` lies.
+    /// The library to preload.
+    pub fn preload(&self) -> Result<PathBuf> {
+        Ok(self.of(Plugin::Preload)?.join(Plugin::Preload.file()))
+    }
+
+    /// The folder, for HDF5's search path, in which `plugin` lies.
     pub fn of(&self, plugin: Plugin) -> Result<PathBuf> {
         let folder = self.path.join(plugin.folder());
         let library = folder.join(plugin.file());
@@ -101,7 +110,11 @@ impl PluginFolder {
             Ok(found) if found.is_file() => Ok(folder),
             Ok(_) => Err(Error::new(ErrorKind::Invalid, "is not a file").at(library.display())),
             Err(error) => {
-                Err(Error::from_io(error).at(library.display()).hint("build it, or switch it off by --hdf5="))
+                let hint = match plugin {
+                    Plugin::Preload => "build it by scripts/plugins.sh",
+                    _ => "build it, or switch it off by --hdf5=",
+                };
+                Err(Error::from_io(error).at(library.display()).hint(hint))
             }
         }
     }
@@ -117,7 +130,7 @@ fn entry(plugin: Plugin) -> String {
 }
 
 fn is_plugin_folder(path: &Path) -> bool {
-    [Plugin::Vfd, Plugin::Vol].iter().any(|plugin| path.join(entry(*plugin)).is_file())
+    [Plugin::Vfd, Plugin::Vol, Plugin::Preload].iter().any(|plugin| path.join(entry(*plugin)).is_file())
 }
 
 /// Folders to look into: beside the library of the Python package, beside the command, and in `lib` of where it is installed.

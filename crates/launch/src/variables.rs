@@ -1,6 +1,9 @@
-//! The variables by which a program gets the HDF5 plug-ins.
+//! The variables by which a program gets the HDF5 plug-ins and the library that is preloaded.
 
-use std::ffi::{OsStr, OsString};
+use std::{
+    ffi::{OsStr, OsString},
+    path::Path,
+};
 
 use forebay_config::{Overrides, Settings};
 use forebay_source::{Error, ErrorKind, Result};
@@ -16,6 +19,8 @@ const DRIVER: &str = "HDF5_DRIVER";
 const CONNECTOR: &str = "HDF5_VOL_CONNECTOR";
 const PLUGIN_PATH: &str = "HDF5_PLUGIN_PATH";
 const PRELOAD: &str = "HDF5_PLUGIN_PRELOAD";
+/// What the dynamic linker loads before other libraries.
+const LIBRARIES: &str = "LD_PRELOAD";
 /// Keeps PyTables and b2h5py from reading the chunks of Blosc2 out of the file by themselves, beside HDF5: the driver, which would not
 /// know of it, may have newer ones staged. The connector does know.
 const BLOSC2_BY_FILTER: &str = "BLOSC2_FILTER";
@@ -71,7 +76,49 @@ impl LaunchVariables {
         Ok(variables)
     }
 
-    fn add(&mut self, name: &str, value: impl Into<OsString>) {
+    /// The variables for files under the origin on tiers: the library of `preload` is loaded before others, and the HDF5 plug-ins
+    /// besides where `plugins` are given. The tiers of `settings` are those that processes share.
+    pub fn for_run(
+        settings: &Settings,
+        overrides: &Overrides,
+        plugins: Option<&PluginFolder>,
+        preload: Option<&Path>,
+        before: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<Self> {
+        let mut settings = settings.clone();
+        let origin = settings.config.origin.path.clone().unwrap_or_default();
+        let mut told = Overrides {
+            origin: Some(escaped(&origin)),
+            tiers: settings.config.tiers.iter().map(ToString::to_string).collect(),
+            ..overrides.clone()
+        };
+        if settings.config.hdf5.paths.is_empty() {
+            settings.config.hdf5.paths = vec![origin.clone().into()];
+            told.hdf5_paths = plugins.map(|_| escaped(&origin));
+        }
+        let mut variables = match plugins {
+            Some(plugins) => Self::for_hdf5(&settings, &told, plugins, before)?,
+            None => {
+                let mut variables = Self::default();
+                variables.add_settings(&settings, &told);
+                variables
+            }
+        };
+        // The driver's own reads pass through the hooks: with tiers of its own each byte would be looked for twice.
+        if plugins.is_some() && !settings.config.tiers.is_empty() && settings.config.hdf5.cache.is_none() {
+            variables.add("FOREBAY_HDF5_READ", "false");
+        }
+        if settings.file.is_none() && told.config.is_none() {
+            // A file in a folder that the program goes to must not decide for it.
+            variables.add("FOREBAY_CONFIG", "none");
+        }
+        if let Some(library) = preload {
+            variables.add(LIBRARIES, preloaded(library, before(LIBRARIES)));
+        }
+        Ok(variables)
+    }
+
+    pub(crate) fn add(&mut self, name: &str, value: impl Into<OsString>) {
         self.set.push((name.to_owned(), value.into()));
     }
 
@@ -92,6 +139,27 @@ impl LaunchVariables {
     pub fn shell_lines(&self) -> Vec<String> {
         self.set.iter().map(|(name, value)| format!("export {name}={}", quoted(value))).collect()
     }
+}
+
+/// `LD_PRELOAD` with `library` behind what the user has there: libraries of sanitizers must be the first.
+fn preloaded(library: &Path, before: Option<OsString>) -> OsString {
+    let before = before.unwrap_or_default();
+    let text = before.to_string_lossy();
+    let mut all: Vec<&str> = text.split([':', ' ', '\t', '\n']).filter(|path| !path.is_empty()).collect();
+    let name = library.file_name().unwrap_or_default().to_string_lossy();
+    // Of a run around this one.
+    all.retain(|path| Path::new(path).file_name().is_none_or(|file| file.to_string_lossy() != name));
+    let mut joined = OsString::from(all.join(":"));
+    if !joined.is_empty() {
+        joined.push(":");
+    }
+    joined.push(library);
+    joined
+}
+
+/// `path` as a variable has it, in which names after dollars are written out.
+pub(crate) fn escaped(path: &str) -> String {
+    path.replace('$', "$$")
 }
 
 /// The value for `name`, a driver or connector: ours, unless the user has one already.
@@ -214,6 +282,15 @@ mod tests {
         let stacked = "forebay under_vol=512;under_info={}";
         let found = variables("", &flags, &[(CONNECTOR, stacked)]).unwrap();
         assert_eq!(get(&found, CONNECTOR).as_deref(), Some(stacked));
+    }
+
+    #[test]
+    fn a_preloaded_library_comes_behind_those_of_the_user_and_once() {
+        let library = Path::new("/package/preload/libforebay_preload.so");
+        let of = |before: &str| preloaded(library, Some(before.into())).into_string().unwrap();
+        assert_eq!(preloaded(library, None), library.as_os_str());
+        assert_eq!(of("libasan.so:/a/b.so /c.so"), format!("libasan.so:/a/b.so:/c.so:{}", library.display()));
+        assert_eq!(of("/other/libforebay_preload.so:/a.so"), format!("/a.so:{}", library.display()));
     }
 
     #[test]

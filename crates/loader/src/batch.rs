@@ -65,6 +65,13 @@ pub struct Receipt {
     pub(crate) is_last: bool,
 }
 
+impl Receipt {
+    /// Where the consumer is once this batch, one of `epoch`, was used: the epoch, and positions of its order over all ranks.
+    pub fn position_after(&self, epoch: u64) -> (u64, u64) {
+        if self.is_last { (epoch + 1, 0) } else { (epoch, self.consumed) }
+    }
+}
+
 /// A sample that could not be read.
 #[derive(Clone, Debug)]
 pub struct FailedSample {

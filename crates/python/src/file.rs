@@ -3,13 +3,14 @@
 use forebay::{
     Opened, Result, Selection, Variable,
     container::{SourceIndex, unpack::Unpack},
+    variable_facts,
 };
 use pyo3::prelude::*;
 
 use crate::{
     closable::Closable,
     error::raised,
-    inspect::{AttributeRows, attribute_rows, numpy_type, variable_facts},
+    inspect::{AttributeRows, attribute_rows, numpy_type},
     interruptible::interruptible,
     read::{RawArray, select, unpack_of, values},
 };

@@ -1,11 +1,7 @@
 //! What is in a file, for Python.
 
-use forebay::{
-    Container, Variable,
-    container::{Attribute, Extents, row_cost},
-};
+use forebay::{Variable, container::Attribute, file_facts};
 use pyo3::prelude::*;
-use serde_json::{Value, json};
 
 use crate::{dtype, interruptible::interruptible, read::RawArray};
 
@@ -28,7 +24,7 @@ pub(crate) fn inspect_file<'py>(py: Python<'py>, path: String) -> PyResult<Inspe
         let rows = attribute_rows(py, &variable.attributes)?;
         attributes.extend(rows.into_iter().map(|(name, value)| (false, variable.name.clone(), name, value)));
     }
-    Ok((facts(&path, container).to_string(), types.collect::<PyResult<_>>()?, attributes))
+    Ok((file_facts(&path, container).to_string(), types.collect::<PyResult<_>>()?, attributes))
 }
 
 /// The name of the format of what lies at `path`, or nothing where this build has none for it.
@@ -65,65 +61,4 @@ pub(crate) fn attribute_rows(py: Python<'_>, attributes: &[Attribute]) -> PyResu
         Ok((attribute.name.clone(), value))
     };
     attributes.iter().map(row).collect()
-}
-
-fn facts(path: &str, container: &Container) -> Value {
-    json!({
-        "file": path,
-        "format": container.format,
-        "bytes": container.stored_len(),
-        "source_count": container.sources.len(),
-        "swmr": container.swmr,
-        "groups": container.groups.iter().map(|group| &group.name).collect::<Vec<_>>(),
-        "variables": container.variables.iter().map(variable_facts).collect::<Vec<_>>(),
-        "aliases": container.aliases.iter().map(|alias| (&alias.name, &alias.target)).collect::<Vec<_>>(),
-        "refused": container.refused.iter().map(|refused| (&refused.name, &refused.why)).collect::<Vec<_>>(),
-    })
-}
-
-/// What there is to know of `variable`, as JSON.
-pub(crate) fn variable_facts(variable: &Variable) -> Value {
-    let chunks = match &variable.extents {
-        Extents::Chunks(table) if variable.layout == "chunked" => json!({
-            "shape": variable.grid.chunk, "written_count": table.len(), "count": variable.grid.chunk_count(),
-        }),
-        _ => Value::Null,
-    };
-    let library = match (&variable.extents, variable.unknown_filter()) {
-        (Extents::Opaque(opaque), _) => json!({ "name": opaque.library, "why": opaque.why }),
-        (_, Some(filter)) => {
-            json!({ "name": "libhdf5", "why": format!("no decoder for {}", filter.label()) })
-        }
-        _ => Value::Null,
-    };
-    let unreadable = variable.dtype.refusal();
-    let row = row_cost(variable).filter(|_| unreadable.is_none() && library.is_null()).map(|cost| {
-        json!({
-            "used_bytes": cost.used, "read_bytes": cost.read, "decoded_bytes": cost.decoded,
-            "read_factor": cost.read_factor(), "decode_factor": cost.decode_factor(),
-        })
-    });
-    json!({
-        "name": variable.name,
-        "dtype": variable.dtype.to_string(),
-        "shape": variable.grid.shape,
-        "max_shape": variable.max_shape,
-        "dimensions": variable.dimensions,
-        "layout": variable.layout,
-        "chunks": chunks,
-        "filters": variable.filters.iter().map(|filter| filter.label()).collect::<Vec<_>>(),
-        "logical_bytes": variable.logical_len(),
-        "stored_bytes": variable.stored_len(),
-        "mapping_count": match &variable.extents {
-            Extents::Mapped(mappings) => Some(mappings.len()),
-            _ => None,
-        },
-        "block_count": match &variable.extents {
-            Extents::Boxes(boxes) => Some(boxes.len()),
-            _ => None,
-        },
-        "library": library,
-        "unreadable": unreadable,
-        "row": row,
-    })
 }

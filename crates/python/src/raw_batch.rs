@@ -156,6 +156,13 @@ impl RawBatch {
         joint_fields(py, fields)
     }
 
+    /// Where the consumer is once this batch was used: the epoch, and positions of its order over all ranks; nothing for samples that
+    /// were asked for by number.
+    #[getter]
+    fn position(&self) -> Option<(u64, u64)> {
+        self.receipt.map(|receipt| receipt.position_after(self.epoch))
+    }
+
     /// The bytes of the sample numbers as 64-bit integers, -1 where padding stands.
     fn index_bytes(&self) -> Vec<u8> {
         let number =

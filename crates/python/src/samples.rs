@@ -139,7 +139,8 @@ pub(crate) fn field_row<'py>(
     let mut shape = sample_shape.to_vec();
     if matches!(kind, ValueKind::Text | ValueKind::Texts) {
         // Of texts Python sees no axis of bytes.
-        return Ok((name.to_owned(), "O".into_pyobject(py)?.into_any(), Vec::new(), "text".to_owned()));
+        let stored = if kind == ValueKind::Text { "text" } else { "texts" };
+        return Ok((name.to_owned(), "O".into_pyobject(py)?.into_any(), Vec::new(), stored.to_owned()));
     }
     if let Some((code, stored)) = dtype::kind_code(kind) {
         return Ok((name.to_owned(), code.into_pyobject(py)?.into_any(), shape, stored.to_owned()));

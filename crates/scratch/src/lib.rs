@@ -15,6 +15,7 @@
 //! | `parent_only` | sockets and lock files that forked children do not keep open |
 //! | `lock` | whole-file locks (`flock`), and waiting for them with a limit |
 //! | `byte_lock` | locks on single bytes of an open file (OFD locks) |
+//! | `run_counters` | counters that all processes of one `forebay run` add to |
 //! | `shared_file` | a file that several processes use, and the last of them removes |
 //! | `shared_folder` | the same for a folder, and folders whose processes were killed |
 //! | `spill`, `bitmap` | a file for units of one length that memory has no room for, of one process or of all of a node; a set of numbers |
@@ -31,6 +32,7 @@ mod names;
 mod own_files;
 #[cfg(target_os = "linux")]
 mod parent_only;
+mod run_counters;
 mod shared_file;
 mod shared_folder;
 mod spill;
@@ -39,10 +41,14 @@ pub use bitmap::Bitmap;
 pub use byte_lock::ByteLock;
 pub use facts::{FileFacts, FileIdentity};
 pub use lock::{LockMode, lock_within, try_lock, unlock};
-pub use names::{boot_id, host_name, job_name, nonce, user_folder_name};
+pub use names::{
+    RUN_VARIABLE, boot_id, host_name, job_name, nonce, run_folder_name, scheduler_job, start_run,
+    user_folder_name,
+};
 pub use own_files::OwnFolder;
 #[cfg(target_os = "linux")]
 pub use parent_only::ParentOnly;
+pub use run_counters::{RunCounter, RunCounters};
 pub use shared_file::{SharedFile, Sharing};
 pub use shared_folder::SharedFolder;
 pub use spill::{FileSpill, Spill, SpillAdmission, UnitPlace};

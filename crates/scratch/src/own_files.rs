@@ -15,7 +15,10 @@ use std::{
     time::SystemTime,
 };
 
-use forebay_source::{Error, ErrorKind, Result, descriptors::retry_when_exhausted};
+use forebay_source::{
+    Error, ErrorKind, Result,
+    descriptors::{retry_when_exhausted, with_high_number},
+};
 use rustix::{
     fs::{AtFlags, Dir, Mode, OFlags},
     io::Errno,
@@ -85,6 +88,7 @@ impl OwnFolder {
             }
             Error::from_io(error).at(path.display())
         })?;
+        let descriptor = with_high_number(descriptor);
         let facts = FileFacts::of(&descriptor).map_err(|error| error.at(path.display()))?;
         if !facts.is_folder() || !facts.is_private() {
             return Err(not_ours());
@@ -128,7 +132,7 @@ impl OwnFolder {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let opened = retry_when_exhausted(|| Ok(rustix::fs::openat(&self.descriptor, name, flags, mode)?));
-        let file = File::from(opened.map_err(|error| self.io_at(error, name))?);
+        let file = File::from(with_high_number(opened.map_err(|error| self.io_at(error, name))?));
         let facts = FileFacts::of(&file).map_err(|error| error.at(self.path.join(name).display()))?;
         if !facts.is_file() || !facts.is_private() {
             let error = Error::new(ErrorKind::Denied, "belongs to another user");

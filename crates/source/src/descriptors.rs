@@ -8,7 +8,10 @@ use std::{
     any::Any,
     fmt, fs, io,
     os::fd::{AsRawFd, OwnedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use rustix::{
@@ -37,6 +40,24 @@ const SELECT_NUMBERS: u64 = 1024;
 /// Lower numbers are kept as they are: to go beyond 1023 the process's table has to grow, for which the kernel makes a process of
 /// several threads wait 7 ms, once. A program of few files need not.
 const KEPT_NUMBERS: i32 = 256;
+
+/// From here on descriptors have numbers where [`stay_unseen`] was called: shells and scripts use those below by name.
+const LOW_NUMBERS: i32 = 128;
+
+/// True in a program that does not know of us.
+static IS_UNSEEN: AtomicBool = AtomicBool::new(false);
+
+/// From now on the program around us cannot tell that files are kept open here: they have no low numbers, over which it may lay
+/// descriptors of its own (`dup2`), as shells do, its limit of open files stays as it is, and no file is mapped, which would take
+/// a handler for SIGBUS.
+pub fn stay_unseen() {
+    IS_UNSEEN.store(true, Relaxed);
+}
+
+/// True once [`stay_unseen`] was called.
+pub(crate) fn is_unseen() -> bool {
+    IS_UNSEEN.load(Relaxed)
+}
 
 /// When the system has no descriptor left, one in so many of ours is given back: the program around us needs some too.
 const GIVEN_BACK: usize = 8;
@@ -199,7 +220,7 @@ fn room() -> usize {
 fn raised_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let (soft, wanted) = (current?, maximum.unwrap_or(MOST_RAISED).min(MOST_RAISED));
-    if soft >= wanted {
+    if soft >= wanted || is_unseen() {
         return Some(soft);
     }
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
@@ -209,6 +230,9 @@ fn raised_limit() -> Option<u64> {
 /// `file` under a number that `select` cannot take, unless there are few or the limit forbids it: many files of ours would
 /// otherwise push the program's own beyond what `select` can wait for.
 pub fn with_high_number(file: OwnedFd) -> OwnedFd {
+    if is_unseen() && file.as_raw_fd() < LOW_NUMBERS {
+        return rustix::io::fcntl_dupfd_cloexec(&file, LOW_NUMBERS).unwrap_or(file);
+    }
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if file.as_raw_fd() < KEPT_NUMBERS || allowed < SELECT_NUMBERS + 2 * MOST_DESCRIPTORS {
         return file;

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
@@ -86,6 +86,18 @@ impl FileOrigin {
     ///   an error, never other bytes.
     pub fn adopt(&self, descriptor: OwnedFd, at: Locator) -> Result<Arc<dyn Source>> {
         let pooled = self.pools.adopt(descriptor).map_err(|error| error.at(&at))?;
+        Ok(self.source(pooled, at))
+    }
+
+    /// The file at `at`, which the caller has open as `opened`.
+    ///
+    /// It is the source that [`open`](Origin::open) gives, and its file system is not asked for the name again: the file is opened
+    /// when it is first read, and is an error then if the name leads to another one.
+    pub fn open_as(&self, at: Locator, opened: impl AsFd) -> Result<Arc<dyn Source>> {
+        let pooled = self
+            .path(&at)
+            .and_then(|path| self.pools.open_as(path, opened))
+            .map_err(|error| error.at(&at))?;
         Ok(self.source(pooled, at))
     }
 

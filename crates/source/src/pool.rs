@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     fs::File,
     io,
-    os::fd::{AsRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
     ptr,
     sync::{
@@ -223,6 +223,16 @@ impl FilePools {
         Ok(pooled)
     }
 
+    /// The file at `path`, which the caller has open as `opened`: it is not asked for by its name before it is read.
+    pub(crate) fn open_as(&self, path: PathBuf, opened: impl AsFd) -> Result<Arc<PooledFile>> {
+        let (pool, stamp) = (self.of_process(), FileStat::of(&opened)?);
+        if let Some(known) = pool.lock().known(&path, &stamp) {
+            return Ok(known);
+        }
+        let pooled = self.pooled(&pool, Some(path.clone()), &opened, stamp);
+        Ok(pool.lock().remember(path, Arc::new(pooled)))
+    }
+
     /// The file that `descriptor` is open on. It is in no budget, as it cannot be closed and opened again.
     pub(crate) fn adopt(&self, descriptor: OwnedFd) -> Result<Arc<PooledFile>> {
         check_readable(&descriptor)?;
@@ -234,9 +244,9 @@ impl FilePools {
         Ok(Arc::new(pooled))
     }
 
-    fn pooled(&self, pool: &FilePool, path: Option<PathBuf>, file: &File, stamp: FileStat) -> PooledFile {
-        let file_system = pool.file_system(&stamp, || FileSystemKind::of(file));
-        let may_map = self.options.maps && file_system != FileSystemKind::Far;
+    fn pooled(&self, pool: &FilePool, path: Option<PathBuf>, file: impl AsFd, stamp: FileStat) -> PooledFile {
+        let file_system = pool.file_system(&stamp, || FileSystemKind::of(&file));
+        let may_map = self.options.maps && !descriptors::is_unseen() && file_system != FileSystemKind::Far;
         PooledFile {
             path,
             stamp,
@@ -370,7 +380,7 @@ fn check_readable(descriptor: &OwnedFd) -> Result<()> {
 }
 
 /// What the file system wishes one request to be; asked only where it matters.
-fn block_bytes(file: &File, file_system: FileSystemKind) -> u64 {
+fn block_bytes(file: impl AsFd, file_system: FileSystemKind) -> u64 {
     match file_system {
         FileSystemKind::Near | FileSystemKind::NearClearingFirst | FileSystemKind::Image => 0,
         FileSystemKind::Far => {

@@ -43,6 +43,24 @@ fn an_adopted_descriptor_is_a_source_with_the_id_that_opening_gives() {
 }
 
 #[test]
+fn a_file_that_the_caller_has_open_is_the_source_that_opening_gives_and_is_opened_when_it_is_read() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("f.bin");
+    fs::write(&path, b"0123456789").unwrap();
+    let (origin, opened) = (FileOrigin::new().without_mapping(), File::open(&path).unwrap());
+    let source = origin.open_as(at(&path), &opened).unwrap();
+    assert_eq!(source.id(), origin.open(&at(&path)).unwrap().id());
+    check::every_source_clause(&*source, b"0123456789");
+    let (other, moved) = (FileOrigin::new(), folder.path().join("moved"));
+    let unread = other.open_as(at(&path), &opened).unwrap();
+    drop(opened);
+    fs::rename(&path, &moved).unwrap();
+    fs::write(&path, b"abcdefghij").unwrap();
+    let error = unread.fetch_one(ByteRange::at(0, 3)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "the name leads to another file: {error}");
+}
+
+#[test]
 fn reading_leaves_the_position_of_an_adopted_descriptor_alone() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("f.bin");

@@ -135,6 +135,11 @@ impl DiskTier {
         folder::find(path, keep).map_or(0, |folder| usage_counter::read_used(&folder))
     }
 
+    /// What the file at `bytes` is a copy of, by the map beside it; nothing where it is no mirror of this user.
+    pub fn source_of(bytes: &Path) -> Option<SourceId> {
+        mirror_files::source_of(bytes)
+    }
+
     /// What is in it, largest first.
     pub fn mirrors(&self) -> Vec<MirrorSummary> {
         mirror_files::mirrors(self.shared.folder())

@@ -105,6 +105,28 @@ impl Tiered {
         Ok((process, state))
     }
 
+    /// `inner`, a source of the origin that the caller has opened already, read through the tiers; nothing where no tier keeps any
+    /// of it.
+    pub fn over(&self, inner: Arc<dyn Source>) -> Option<Arc<dyn Source>> {
+        if self.is_closed() {
+            return None;
+        }
+        let process = self.shared.process();
+        let state = process.settled_state(&inner)?;
+        if state.serves_others() {
+            PlaceRest::queue(&process, &state);
+        }
+        Some(Arc::new(TieredSource::new(Arc::clone(&self.shared), inner, process, state)))
+    }
+
+    /// Places all of the source called `key`, which is open, in the background, as if a part of it had been read.
+    pub fn place(&self, key: SourceKey) {
+        let process = self.shared.process();
+        if let Some(state) = process.known(key).filter(|_| !self.is_closed()) {
+            PlaceRest::queue(&process, &state);
+        }
+    }
+
     /// The copy of all of the source called `key`, which is open, if a tier of this process has it.
     pub fn whole_copy(&self, key: SourceKey) -> Option<Arc<dyn WholeCopy>> {
         let state = self.shared.process().known(key)?;
@@ -128,15 +150,7 @@ impl Tiered {
 impl Origin for Tiered {
     fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
         let inner = self.shared.origin.open(at)?;
-        if self.is_closed() {
-            return Ok(inner);
-        }
-        let process = self.shared.process();
-        let Some(state) = process.settled_state(&inner) else { return Ok(inner) };
-        if state.serves_others() {
-            PlaceRest::queue(&process, &state);
-        }
-        Ok(Arc::new(TieredSource::new(Arc::clone(&self.shared), inner, process, state)))
+        Ok(self.over(Arc::clone(&inner)).unwrap_or(inner))
     }
 
     fn list(&self, under: &Locator) -> Result<Vec<Locator>> {

@@ -72,6 +72,23 @@ fn a_mirror_that_another_process_removed_is_no_fault_and_the_next_one_keeps_its_
 }
 
 #[test]
+fn the_file_of_a_mirror_says_which_source_it_is_a_copy_of() {
+    let (folder, bytes) = (tempfile::tempdir().unwrap(), pattern(1, 2000));
+    let (tier, far) = (open(folder.path(), 1000), id("far", 2000));
+    let copies = tier.copies(&far).unwrap();
+    fill(&copies, &bytes, 1000);
+    wait(&tier);
+    let descriptor = copies.whole().and_then(|whole| whole.descriptor()).expect("all is there");
+    let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&descriptor));
+    let path = fs::read_link(link).unwrap();
+    assert_eq!(DiskTier::source_of(&path), Some(far));
+    assert_eq!(DiskTier::source_of(&path.with_extension("map")), None);
+    assert_eq!(DiskTier::source_of(Path::new("/etc/passwd")), None);
+    tier.clear(|_| true);
+    assert_eq!(DiskTier::source_of(&path), None);
+}
+
+#[test]
 fn two_lengths_of_blocks_on_one_folder_leave_each_others_mirrors_alone() {
     let (folder, bytes) = (tempfile::tempdir().unwrap(), pattern(1, 6000));
     let far = id("far", 6000);

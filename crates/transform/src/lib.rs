@@ -14,7 +14,7 @@
 //! | `draw` | random numbers: a formula of the sample's seed |
 //! | `axis_runs` | where the indexes of an axis come from |
 //! | `layout` | which elements are walked as one row |
-//! | `single`, `row_floats`, `rows` | what is done to a row |
+//! | `single`, `wide`, `row_floats`, `rows` | what is done to a row |
 //! | `resample`, `picture` | JPEG and PNG files of any size, to pictures of one size |
 //! | `piece`, `run_field` | from the elements of a source to those of a field |
 //! | `transformed` | the maker |
@@ -41,6 +41,8 @@ mod statistics;
 mod step;
 mod transformed;
 mod value_histogram;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 pub use field_form::FieldForm;
 pub use measured::MeasuredBatches;

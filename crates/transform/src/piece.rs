@@ -8,7 +8,7 @@ use crate::{
     draw::{Draw, DrawKind},
     layout::RowLayout,
     program::FieldProgram,
-    row_floats::{FloatRows, FloatStep},
+    row_floats::{FloatRows, FloatStep, RowScratch},
     rows::RowWork,
     spec::CropPlace,
     step::{AxisMove, EndType, MoveKind, ValueOp},
@@ -89,7 +89,7 @@ impl SourcePiece {
             .zip(strides)
             .map(|(runs, stride)| runs.indexes().map(|index| index * stride * element_len).collect())
             .collect();
-        let mut scratch = Vec::new();
+        let (mut spaced, mut scratch) = (Vec::new(), RowScratch::default());
         let mut outer = vec![0usize; *row_axis];
         loop {
             let source: usize = outer.iter().zip(&tables).map(|(index, table)| table[*index]).sum();
@@ -97,12 +97,13 @@ impl SourcePiece {
                 outer.iter().zip(&self.out_strides).map(|(index, stride)| index * stride).sum();
             let (from, start) = (&from[source..], self.out_start + placed);
             if self.spacing == self.out_len {
-                self.work.run(from, &mut to[start..start + row_len * self.out_len], row, &outer)?;
+                let to = &mut to[start..start + row_len * self.out_len];
+                self.work.run(from, to, row, &outer, &mut scratch)?;
             } else {
-                scratch.resize(row_len * self.out_len, 0);
-                self.work.run(from, &mut scratch, row, &outer)?;
+                spaced.resize(row_len * self.out_len, 0);
+                self.work.run(from, &mut spaced, row, &outer, &mut scratch)?;
                 for (element, slot) in
-                    scratch.chunks_exact(self.out_len).zip(to[start..].chunks_mut(self.spacing))
+                    spaced.chunks_exact(self.out_len).zip(to[start..].chunks_mut(self.spacing))
                 {
                     slot[..self.out_len].copy_from_slice(element);
                 }

@@ -5,6 +5,7 @@
 )]
 
 use forebay_container::Number;
+use half::f16;
 
 use crate::{
     layout::RowLayout,
@@ -69,66 +70,125 @@ impl FloatStep {
     }
 }
 
-/// Neighbouring elements of the source, and where in the row they go.
+/// Memory for a stretch, for as long as rows of a sample are computed: to clear it for each row took a quarter of their time.
+#[derive(Debug)]
+pub(crate) struct RowScratch {
+    floats: [f32; STRETCH],
+    halves: [f16; STRETCH],
+}
+
+impl Default for RowScratch {
+    fn default() -> Self {
+        Self { floats: [0.0; STRETCH], halves: [f16::ZERO; STRETCH] }
+    }
+}
+
+/// Where in a row elements go.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RowPart {
-    /// The first, in the source.
-    pub(crate) from: usize,
-    pub(crate) len: usize,
-    /// The first, in the row.
-    pub(crate) to: usize,
+pub(crate) struct RowPlace<'a> {
+    /// The first.
+    pub(crate) at: usize,
+    /// The indexes of the row.
+    pub(crate) outer: &'a [usize],
     /// True when blocks come last first.
     pub(crate) is_reversed: bool,
 }
 
 impl FloatRows {
-    /// Computes `part` of the row `to` from `from`; `outer` are the indexes of the row.
-    pub(crate) fn run(&self, from: &[u8], to: &mut [u8], part: RowPart, outer: &[usize]) {
+    /// Computes `to`, a part of a row, from `from`.
+    ///
+    /// Numbers cross by registers: what is passed in memory waits until all stores before it have arrived there, which are those of
+    /// the row before. That was another quarter.
+    pub(crate) fn run(&self, from: &[u8], to: &mut [u8], place: RowPlace<'_>, scratch: &mut RowScratch) {
+        let RowPlace { at, outer, is_reversed } = place;
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") {
+        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("f16c") {
             // SAFETY: the processor has what the function is compiled for.
-            return unsafe { self.run_wide(from, to, part, outer) };
+            return unsafe { self.run_wide(from, to, at, outer, is_reversed, scratch) };
         }
-        self.run_plain(from, to, part, outer);
+        self.run_plain(from, to, at, outer, is_reversed, scratch, single::store);
     }
 
     /// The same, compiled for processors that compute eight numbers at a time. No product and sum are made one: results are the same.
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    fn run_wide(&self, from: &[u8], to: &mut [u8], part: RowPart, outer: &[usize]) {
-        self.run_plain(from, to, part, outer);
+    #[target_feature(enable = "avx2,f16c")]
+    fn run_wide(
+        &self,
+        from: &[u8],
+        to: &mut [u8],
+        at: usize,
+        outer: &[usize],
+        is_reversed: bool,
+        scratch: &mut RowScratch,
+    ) {
+        if let (Number::F32, false, Some(by)) = (self.to, is_reversed, self.only_normalize(outer)) {
+            return single::normalize(self.from, from, to, by);
+        }
+        let is_half = self.to == Number::F16;
+        self.run_plain(from, to, at, outer, is_reversed, scratch, |number, values, to, halves| {
+            if is_half {
+                crate::wide::store_halves(values, to)
+            } else {
+                single::store(number, values, to, halves)
+            }
+        });
     }
 
+    #[expect(clippy::too_many_arguments, reason = "they cross by registers, see `run`")]
     #[inline(always)]
-    fn run_plain(&self, from: &[u8], to: &mut [u8], part: RowPart, outer: &[usize]) {
-        let mut scratch = [0f32; STRETCH];
+    fn run_plain(
+        &self,
+        from: &[u8],
+        to: &mut [u8],
+        at: usize,
+        outer: &[usize],
+        is_reversed: bool,
+        scratch: &mut RowScratch,
+        store: impl Fn(Number, &[f32], &mut [u8], &mut [f16; STRETCH]),
+    ) {
         let (from_len, to_len) = (self.from.size(), self.to.size());
+        let count = from.len() / from_len;
         let mut done = 0;
-        while done < part.len {
-            let len = self.stretch(part, done);
-            let values = &mut scratch[..len];
-            let start = if part.is_reversed { part.from + part.len - done - len } else { part.from + done };
-            single::load(self.from, &from[start * from_len..(start + len) * from_len], values);
-            if part.is_reversed {
+        while done < count {
+            let len = self.stretch(at + done, count - done, is_reversed);
+            let values = &mut scratch.floats[..len];
+            let start = if is_reversed { count - done - len } else { done };
+            single::load(
+                self.from,
+                &from[start * from_len..(start + len) * from_len],
+                values,
+                &mut scratch.halves,
+            );
+            if is_reversed {
                 turn_round(values, self.block);
             }
-            let at = part.to + done;
             for step in &self.steps {
-                step.run(values, at, outer);
+                step.run(values, at + done, outer);
             }
-            single::store(self.to, values, &mut to[at * to_len..(at + len) * to_len]);
+            let to = &mut to[done * to_len..(done + len) * to_len];
+            store(self.to, values, to, &mut scratch.halves);
             done += len;
         }
     }
 
-    /// Elements that are computed together, once `done` of `part` are.
-    fn stretch(&self, part: RowPart, done: usize) -> usize {
-        let most = if part.is_reversed { STRETCH / self.block * self.block } else { STRETCH };
+    /// The numbers of the only step, where that is one and has the same for all of the row of `outer`.
+    #[inline(always)]
+    fn only_normalize(&self, outer: &[usize]) -> Option<(f32, f32)> {
+        match &self.steps[..] {
+            [FloatStep::Same { mean, std }] => Some((*mean, *std)),
+            [FloatStep::OfRow { axis, mean, std }] => Some((mean[outer[*axis]], std[outer[*axis]])),
+            _ => None,
+        }
+    }
+
+    /// Elements that are computed together from place `at` of a row on, where `left` are left.
+    fn stretch(&self, at: usize, left: usize, is_reversed: bool) -> usize {
+        let most = if is_reversed { STRETCH / self.block * self.block } else { STRETCH };
         let within = self.steps.iter().filter_map(|step| match step {
-            FloatStep::Tiled { mean, .. } => Some(mean.len() - (part.to + done) % mean.len()),
+            FloatStep::Tiled { mean, .. } => Some(mean.len() - at % mean.len()),
             _ => None,
         });
-        within.chain([most, part.len - done]).min().unwrap_or(most)
+        within.chain([most, left]).min().unwrap_or(most)
     }
 }
 

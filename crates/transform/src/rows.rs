@@ -5,7 +5,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     axis_runs::AxisRuns,
-    row_floats::{FloatRows, RowPart},
+    row_floats::{FloatRows, RowPlace, RowScratch},
 };
 
 /// What is done to rows.
@@ -21,6 +21,18 @@ pub(crate) enum RowWork {
     OneHot { from: Number, classes: usize, to: Number },
 }
 
+/// Neighbouring elements of the source, and where in the row they go.
+#[derive(Clone, Copy, Debug)]
+struct RowPart {
+    /// The first, in the source.
+    from: usize,
+    len: usize,
+    /// The first, in the row.
+    to: usize,
+    /// True when blocks come last first.
+    is_reversed: bool,
+}
+
 /// Longer blocks than this are turned round one by one.
 const MOST_BLOCK: usize = 64;
 
@@ -32,6 +44,7 @@ impl RowWork {
         to: &mut [u8],
         (runs, block): (&AxisRuns, usize),
         outer: &[usize],
+        scratch: &mut RowScratch,
     ) -> Result<()> {
         let turns = matches!(self, Self::Floats(_)) && block <= MOST_BLOCK;
         let mut at = 0;
@@ -43,17 +56,24 @@ impl RowWork {
                     let from_block = (run.start + run.len - 1 - index) * block;
                     let to_block = at + index * block;
                     let part = RowPart { from: from_block, len: block, to: to_block, is_reversed: false };
-                    self.part(from, to, part, outer)?;
+                    self.part(from, to, part, outer, scratch)?;
                 }
             } else {
-                self.part(from, to, part, outer)?;
+                self.part(from, to, part, outer, scratch)?;
             }
             at += len;
         }
         Ok(())
     }
 
-    fn part(&self, from: &[u8], to: &mut [u8], part: RowPart, outer: &[usize]) -> Result<()> {
+    fn part(
+        &self,
+        from: &[u8],
+        to: &mut [u8],
+        part: RowPart,
+        outer: &[usize],
+        scratch: &mut RowScratch,
+    ) -> Result<()> {
         let read = |len: usize| &from[part.from * len..(part.from + part.len) * len];
         match self {
             Self::Moved(len) => to[part.to * len..(part.to + part.len) * len].copy_from_slice(read(*len)),
@@ -61,7 +81,12 @@ impl RowWork {
                 let len = cast.to.size();
                 cast.run(read(cast.from.size()), &mut to[part.to * len..(part.to + part.len) * len]);
             }
-            Self::Floats(floats) => floats.run(from, to, part, outer),
+            Self::Floats(floats) => {
+                let len = floats.to.size();
+                let place = RowPlace { at: part.to, outer, is_reversed: part.is_reversed };
+                let to = &mut to[part.to * len..(part.to + part.len) * len];
+                floats.run(read(floats.from.size()), to, place, scratch);
+            }
             Self::OneHot { from: number, classes, to: ones } => {
                 let len = classes * ones.size();
                 let rows = &mut to[part.to * len..(part.to + part.len) * len];

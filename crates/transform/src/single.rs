@@ -24,24 +24,46 @@ macro_rules! with_plain {
     };
 }
 
-/// The elements of `from`, of type `number`, as 32-bit floats: each rounded once.
+/// The elements of `from`, at most a stretch of type `number`, as 32-bit floats: each rounded once.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::unnecessary_cast,
     reason = "a cast to fewer bits rounds, as said; one of the types is that of the result"
 )]
 #[inline(always)]
-pub(crate) fn load(number: Number, from: &[u8], to: &mut [f32]) {
+pub(crate) fn load(number: Number, from: &[u8], to: &mut [f32], halves: &mut [f16; STRETCH]) {
     with_plain!(number, T => load_plain(from, to, |bytes| T::from_ne_bytes(bytes) as f32),
-        load_halves(from, to), load_plain(from, to, |bytes| bf16::from_ne_bytes(bytes).to_f32()));
+        load_halves(from, to, halves), load_plain(from, to, |bytes| bf16::from_ne_bytes(bytes).to_f32()));
 }
 
 /// `from` as elements of type `number`: floats round, integers are cut off and stay within their range.
 #[expect(clippy::cast_possible_truncation, reason = "a cast to fewer bits rounds or cuts off, as said")]
 #[inline(always)]
-pub(crate) fn store(number: Number, from: &[f32], to: &mut [u8]) {
+pub(crate) fn store(number: Number, from: &[f32], to: &mut [u8], halves: &mut [f16; STRETCH]) {
     with_plain!(number, T => store_plain(from, to, |value| (value as T).to_ne_bytes()),
-        store_halves(from, to), store_plain(from, to, |value| bf16::from_f32(value).to_ne_bytes()));
+        store_halves(from, to, halves), store_plain(from, to, |value| bf16::from_f32(value).to_ne_bytes()));
+}
+
+/// The elements of `from`, of type `number`, less `mean` and by `std`, as 32-bit floats in one pass.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::unnecessary_cast,
+    reason = "a cast to fewer bits rounds, as said; one of the types is that of the result"
+)]
+#[inline(always)]
+pub(crate) fn normalize(number: Number, from: &[u8], to: &mut [u8], (mean, std): (f32, f32)) {
+    with_plain!(number, T => normalize_plain(from, to, |bytes| (T::from_ne_bytes(bytes) as f32 - mean) / std),
+        normalize_plain(from, to, |bytes| (f16::from_ne_bytes(bytes).to_f32() - mean) / std),
+        normalize_plain(from, to, |bytes| (bf16::from_ne_bytes(bytes).to_f32() - mean) / std));
+}
+
+#[inline(always)]
+fn normalize_plain<const LEN: usize>(from: &[u8], to: &mut [u8], value: impl Fn([u8; LEN]) -> f32) {
+    let (elements, _) = from.as_chunks::<LEN>();
+    let (floats, _) = to.as_chunks_mut::<4>();
+    for (element, float) in elements.iter().zip(floats) {
+        *float = value(*element).to_ne_bytes();
+    }
 }
 
 #[inline(always)]
@@ -61,8 +83,7 @@ fn store_plain<const LEN: usize>(from: &[f32], to: &mut [u8], write: impl Fn(f32
 }
 
 /// By the processor's own instruction, where it has one.
-fn load_halves(from: &[u8], to: &mut [f32]) {
-    let mut halves = [f16::ZERO; STRETCH];
+fn load_halves(from: &[u8], to: &mut [f32], halves: &mut [f16; STRETCH]) {
     let halves = &mut halves[..to.len()];
     let (elements, _) = from.as_chunks::<2>();
     for (half, element) in halves.iter_mut().zip(elements) {
@@ -71,8 +92,7 @@ fn load_halves(from: &[u8], to: &mut [f32]) {
     halves.convert_to_f32_slice(to);
 }
 
-fn store_halves(from: &[f32], to: &mut [u8]) {
-    let mut halves = [f16::ZERO; STRETCH];
+fn store_halves(from: &[f32], to: &mut [u8], halves: &mut [f16; STRETCH]) {
     let halves = &mut halves[..from.len()];
     halves.convert_from_f32_slice(from);
     let (elements, _) = to.as_chunks_mut::<2>();
@@ -103,11 +123,12 @@ mod tests {
     #[test]
     fn small_whole_numbers_survive_every_type() {
         let values: Vec<f32> = (0..100u8).map(f32::from).collect();
+        let mut halves = [f16::ZERO; STRETCH];
         for number in ALL {
             let mut bytes = vec![0; values.len() * number.size()];
-            store(number, &values, &mut bytes);
+            store(number, &values, &mut bytes, &mut halves);
             let mut back = vec![0.0; values.len()];
-            load(number, &bytes, &mut back);
+            load(number, &bytes, &mut back, &mut halves);
             assert_eq!(back, values, "{number:?}");
         }
     }
@@ -115,10 +136,10 @@ mod tests {
     #[test]
     fn halves_round_to_the_nearest_even() {
         let values = [1.0 + 0.5 / 1024.0, 1.0 + 1.5 / 1024.0, 65519.0, 65520.0];
-        let mut bytes = [0; 8];
-        store(Number::F16, &values, &mut bytes);
+        let (mut bytes, mut halves) = ([0; 8], [f16::ZERO; STRETCH]);
+        store(Number::F16, &values, &mut bytes, &mut halves);
         let mut back = [0.0; 4];
-        load(Number::F16, &bytes, &mut back);
+        load(Number::F16, &bytes, &mut back, &mut halves);
         assert_eq!(back, [1.0, 1.0 + 2.0 / 1024.0, 65504.0, f32::INFINITY]);
     }
 }

@@ -15,6 +15,7 @@ mod library;
 mod load;
 mod plan;
 mod ran;
+mod run;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod simulate;
 mod stage;

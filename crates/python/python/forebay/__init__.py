@@ -90,7 +90,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # PyTorch is no dependency: it is imported when it is named. Most programs stage nothing.
-    if name in ("stage", "torch"):
+    # Frameworks are no dependencies: each is imported when it is named. Most programs stage nothing.
+    if name in ("jax", "stage", "tensorflow", "torch"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

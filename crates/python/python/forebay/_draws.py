@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,13 +64,13 @@ def draws_of(
     return drawn
 
 
-def _per_sample(dataset: Any, name: str, given: Any) -> npt.NDArray[Any]:
-    """One value for each sample: given as an array, or read from the field of that name."""
+def _per_sample(dataset: Any, name: str, given: Any, of: Callable[[Any], Any] = np.asarray) -> npt.NDArray[Any]:
+    """One value for each sample: given as an array, or what ``of`` makes of the field of that name."""
     if not isinstance(given, str):
         table = np.asarray(given)
     else:
         _check_field(dataset, name, given)
-        read = [np.asarray(batch[given]) for batch in dataset._field_batches(given)]
+        read = [of(batch[given]) for batch in dataset._field_batches(given)]
         table = np.concatenate(read) if read else np.zeros(0, np.int64)
         table = table.reshape(-1) if table.size == len(table) else table
     if table.shape != (len(dataset),):
@@ -78,26 +79,46 @@ def _per_sample(dataset: Any, name: str, given: Any) -> npt.NDArray[Any]:
 
 
 def _lens(dataset: Any, given: Any) -> npt.NDArray[Any]:
-    """How long each sample is: given as an array, read from a field of whole numbers, or the lengths of a field's samples."""
+    """How long each sample is: given as an array, read from a field of whole numbers, or the lengths of a field's samples, which
+    of texts are their bytes in UTF-8."""
     if isinstance(given, str):
         _check_field(dataset, "bucket_by", given)
+        known = _known_lens(dataset, given)
+        if known is not None:
+            return known
         if given in dataset._base._axes:
-            return _joined_lens(dataset, given)
-    lens = _per_sample(dataset, "bucket_by", given)
+            read = [np.diff(np.asarray(batch.offsets[given])) for batch in dataset._field_batches(given)]
+            return np.concatenate([np.zeros(0, np.int64), *read])
+    lens = _per_sample(dataset, "bucket_by", given, _value_lens)
     if lens.dtype.kind not in "iu" or (lens.size and lens.min() < 0):
         raise ValueError(f"bucket_by={_shown(given)} is of type {lens.dtype}: lengths are whole numbers of at least 0")
     return lens
 
 
-def _joined_lens(dataset: Any, field: str) -> npt.NDArray[Any]:
+def _known_lens(dataset: Any, field: str) -> npt.NDArray[Any] | None:
+    """How long samples are, where files tell without values being read."""
     base = dataset._base
     reader = getattr(base, "_reader", None)
     known = None if reader is None else reader.joined_lens(field)
-    if known is not None:
-        lens = np.frombuffer(known, np.uint64)
-        return lens if base is dataset else lens[dataset.indices]
-    read = [np.diff(np.asarray(batch.offsets[field])) for batch in dataset._field_batches(field)]
-    return np.concatenate([np.zeros(0, np.int64), *read])
+    if known is None:
+        return None
+    lens = np.frombuffer(known, np.uint64)
+    return lens if base is dataset else lens[dataset.indices]
+
+
+def _value_lens(values: Any) -> npt.NDArray[Any]:
+    """How long texts are, in bytes; whole numbers are lengths already."""
+    if isinstance(values, list):
+        return np.array([_text_len(value) for value in values], np.int64)
+    table = np.asarray(values)
+    return np.char.str_len(table) if table.dtype.kind == "S" else table
+
+
+def _text_len(value: Any) -> int:
+    """Bytes of a text in UTF-8, or of several, of which each has an end."""
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "surrogateescape"))
+    return sum(_text_len(one) + 1 for one in value)
 
 
 def _check_field(dataset: Any, name: str, field: str) -> None:

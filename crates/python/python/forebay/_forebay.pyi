@@ -247,6 +247,10 @@ class RawBatch:
     @property
     def make_seconds(self) -> float:
         """Seconds that a thread took to make it."""
+    @property
+    def position(self) -> tuple[int, int] | None:
+        """Where the consumer is once this batch was used: the epoch, and positions of its order over all ranks; nothing for samples
+        that were asked for by number."""
     def index_bytes(self) -> bytes:
         """The bytes of the sample numbers as 64-bit integers, -1 where padding stands."""
     def seed_bytes(self) -> bytes:

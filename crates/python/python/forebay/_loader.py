@@ -71,7 +71,7 @@ class Loader(LoaderFacts, Iteration):
         epoch_samples: samples of an epoch that is drawn by ``weights`` or ``balance``; by default as many as the set has, or, without
             replacement, as have a weight.
         bucket_by: makes batches of samples of similar length, each sample once, in an order that is shuffled: the name of a field whose
-            samples differ in length, of one that holds lengths, or an array of lengths. ``batch_size`` is part of this order.
+            samples differ in length (texts by their bytes in UTF-8), of one that holds lengths, or an array of lengths. ``batch_size`` is part of this order.
         transforms: by field, what is done to it on forebay's own threads: a list of :mod:`forebay.transforms`, such as
             ``[RandomCrop(32, 32), Normalize(mean, std), Cast("float16")]``.
         normalize: by field, ``(mean, std)`` or ``(mean, std, axis)``, before the cast of ``transforms``; or what

@@ -43,6 +43,15 @@ pub(super) fn clock(time: SystemTime) -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// What the file at `bytes`, which holds the bytes of a mirror, is a copy of; nothing where it is none of this user's.
+pub(super) fn source_of(bytes: &Path) -> Option<SourceId> {
+    let name = MirrorName::of(bytes).filter(|_| ends_in(bytes, BYTES))?;
+    let folder = OwnFolder::open(bytes.parent()?).ok()?;
+    let map = folder.open_to_read(format!("{name}.{MAP}")).ok()?;
+    let header = map::read_header(&map).ok()?;
+    (bytes.file_name() == name.bytes(header.layout.nonce).file_name()).then_some(header.id)
+}
+
 /// All files of the tier, by their paths in `folder`.
 fn files(folder: &OwnFolder) -> impl Iterator<Item = PathBuf> {
     let is_ours = |name: &String| name.len() == 2 && u8::from_str_radix(name, 16).is_ok();

@@ -47,12 +47,18 @@ pub fn html(runs: &[RunSummary]) -> String {
 
 /// A whole document around `body`.
 pub(super) fn page(title: &str, body: &str) -> String {
+    page_of("forebay bench", title, body)
+}
+
+/// The same, of another command.
+pub(super) fn page_of(command: &str, title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{} · forebay bench</title>\n<style>{}</style>\n</head>\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{} · {}</title>\n<style>{}</style>\n</head>\n\
          <body>\n<main>\n{body}\n</main>\n</body>\n</html>\n",
         escaped(title),
+        escaped(command),
         style::CSS,
     )
 }

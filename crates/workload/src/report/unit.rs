@@ -12,7 +12,7 @@ pub(super) fn scaled_bytes(bytes: f64) -> (f64, &'static str) {
 }
 
 /// A number of bytes with binary units, as people read it: `1.44 GiB`.
-pub(super) fn bytes_text(bytes: f64) -> String {
+pub fn bytes_text(bytes: f64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let (mut value, mut unit) = (bytes, 0);
     while value >= 1024.0 && unit + 1 < UNITS.len() {
@@ -23,7 +23,7 @@ pub(super) fn bytes_text(bytes: f64) -> String {
 }
 
 /// A time as people read it: `320 µs`, `1.4 s`, `2 min 5 s`.
-pub(super) fn time_text(seconds: f64) -> String {
+pub fn time_text(seconds: f64) -> String {
     match seconds {
         _ if seconds <= 0.0 => "0 s".to_owned(),
         _ if seconds < 1e-6 => format!("{} ns", digits(seconds * 1e9)),
@@ -35,7 +35,7 @@ pub(super) fn time_text(seconds: f64) -> String {
 }
 
 /// A count as people read it: `1,044`, `12.5`.
-pub(super) fn count_text(value: f64) -> String {
+pub fn count_text(value: f64) -> String {
     if value < 1000.0 {
         return digits(value);
     }

@@ -1,0 +1,121 @@
+"""An unchanged training script (h5py, torch's DataLoader, 2 workers) on an emulated parallel file system: plainly, under
+`forebay run`, and on local files. See --help.
+
+Every run is a process of its own over a mount of its own; tiers begin empty, on another device than the set.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tiers"))
+import make_set  # noqa: E402
+from run import Report  # noqa: E402
+
+TRAIN = pathlib.Path(__file__).parent / "train.py"
+
+
+class Bench:
+    def __init__(self, args):
+        self.args = args
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="forebay-run-", dir=args.disk))
+        self.mount, self.tier = self.work / "slow", self.work / "tier"
+        self.mount.mkdir()
+
+    def train(self, folder, quota=None, is_local=False, epochs=3):
+        """The epochs of one run; through tiers of `quota` bytes, or plainly."""
+        shutil.rmtree(self.tier, ignore_errors=True)
+        self.tier.mkdir()
+        place = folder if is_local else self.mount
+        script = [sys.executable, TRAIN, place, "--epochs", epochs]
+        if not is_local:
+            script += ["--counters", self.mount / ".forebay-slow" / "reset.json"]
+        if quota is not None:
+            script = [self.args.forebay, "run", "--json", "--origin", place, "--block", self.args.block,
+                      "--tier", f"{self.tier}:{quota}:free=0", "--", *script]
+        if not is_local:
+            script = [self.args.forebay, "simulate", folder, self.mount, "--latency", self.args.latency,
+                      "--bandwidth", self.args.bandwidth, "--", *script]
+        done = subprocess.run([str(word) for word in script], capture_output=True, text=True, timeout=900,
+                              env=os.environ | {"OMP_NUM_THREADS": "1", "FOREBAY_CONFIG": "none"})
+        if done.returncode:
+            raise SystemExit(f"{' '.join(map(str, script))}\n{done.stderr}{done.stdout}")
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+    def close(self):
+        shutil.rmtree(self.work, ignore_errors=True)
+
+
+def spread(values):
+    return (max(values) - min(values)) / statistics.median(values)
+
+
+def fits(bench, report, folder, size, rounds):
+    plain, first, later, local = [], [], [], []
+    for _ in range(rounds):
+        # In turns: the machine is not always as fast.
+        plain.append(bench.train(folder, epochs=1)[0]["seconds"])
+        epochs = bench.train(folder, quota=2 * size)
+        first.append(epochs[0]["seconds"])
+        later += [epoch["seconds"] for epoch in epochs[1:]]
+        local += [epoch["seconds"] for epoch in bench.train(folder, is_local=True)[1:]]
+    ratio = statistics.median(local) / statistics.median(later)
+    report.add("epochs 2 and 3 of the script under forebay run against local files",
+               f"{ratio:.3f} ({statistics.median(later):.2f} s, {statistics.median(local):.2f} s)", ">= 0.9", ratio >= 0.9)
+    slower = statistics.median(first) / statistics.median(plain) - 1
+    bound = 0.02 + spread(plain)
+    report.add(f"first epoch against the plain script, median of {rounds} in turns",
+               f"{100 * slower:+.1f} % ({statistics.median(first):.2f} s, {statistics.median(plain):.2f} s)",
+               f"<= 2 % and the spread of {100 * spread(plain):.1f} %", slower <= bound)
+    read = [epoch["mount"]["bytes"] / size for epoch in epochs]
+    report.add("bytes of the origin per byte of the set, epochs 1 to 3", ", ".join(f"{part:.3f}" for part in read),
+               "<= 1.05 in all", sum(read) <= 1.05)
+    assert epochs[0]["samples"] > 0
+
+
+def exceeds(bench, report, folder, size):
+    quota = int(size / 1.75)
+    epochs = bench.train(folder, quota=quota)
+    most = max(epoch["mount"]["bytes"] for epoch in epochs[1:])
+    took = ", ".join(f"{epoch['seconds']:.2f} s" for epoch in epochs)
+    report.add("set 1.75 times the quota: origin bytes of a later epoch against S - Q",
+               f"{most / (size - quota):.3f} (epochs of {took})",
+               "<= 1.05", most <= 1.05 * (size - quota))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--forebay", required=True, help="the command")
+    parser.add_argument("--disk", default="/dev/shm", help="where tiers lie [/dev/shm]")
+    parser.add_argument("--files", type=int, default=32)
+    parser.add_argument("--samples", type=int, default=128)
+    parser.add_argument("--sample-kib", type=int, default=64)
+    parser.add_argument("--latency", default="2ms")
+    parser.add_argument("--bandwidth", default="200MiB/s")
+    parser.add_argument("--block", default="1MiB")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", help="parts to run, with commas: fits, exceeds")
+    args = parser.parse_args()
+    folder = make_set.make(argparse.Namespace(files=args.files, samples=args.samples, sample_kib=args.sample_kib, folder=None))
+    size = sum(path.stat().st_size for path in make_set.paths(folder, args.files))
+    bench, report = Bench(args), Report()
+    parts = args.only.split(",") if args.only else ["fits", "exceeds"]
+    try:
+        if "fits" in parts:
+            fits(bench, report, folder, size, args.rounds)
+        if "exceeds" in parts:
+            exceeds(bench, report, folder, size)
+    finally:
+        bench.close()
+    print(report.markdown())
+    return 1 if report.missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

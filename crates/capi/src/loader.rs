@@ -1,0 +1,273 @@
+//! Epochs of batches.
+
+use std::{
+    ffi::c_char,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use forebay::{
+    Error, Feed, Result,
+    loader::{Next, Run},
+    plan::{LoaderState, StateCheck},
+};
+
+use crate::{
+    batch::BatchHandle,
+    border::{OutArg, handle, list, owned_text, place, versioned},
+    dataset::DatasetHandle,
+    loader_arguments::LoaderArguments,
+    status::{END, OK, TIMEOUT, guard, guard_value},
+};
+
+/// `forebay_loader`: gives batches, epoch after epoch.
+pub(crate) struct LoaderHandle {
+    feed: Feed,
+    /// Epochs from one start to the end.
+    epochs: u64,
+    /// True where batches count in the state as they are given out.
+    commits: bool,
+    progress: Mutex<LoaderProgress>,
+}
+
+/// How far the epochs of a start are.
+#[derive(Default)]
+struct LoaderProgress {
+    run: Option<Run>,
+    /// The epoch after it, made ahead.
+    follower: Option<Run>,
+    /// Epochs that were begun.
+    begun: u64,
+}
+
+/// What asking for a batch gives.
+enum NextBatch {
+    Batch(BatchHandle),
+    End,
+    Timeout,
+}
+
+/// While one thread waits for a batch, another gets its turn after so long.
+const TURN: Duration = Duration::from_millis(50);
+
+impl LoaderHandle {
+    fn new(dataset: &DatasetHandle, given: &LoaderArguments) -> Result<Self> {
+        let (tiers, latency) = dataset.tiers_and_latency();
+        let feed = Feed::new(Arc::clone(dataset.set()), given.options()?, tiers)?.measured_by(latency);
+        let (epochs, commits) = (given.epochs(), given.commits());
+        Ok(Self { feed, epochs, commits, progress: Mutex::default() })
+    }
+
+    fn progress(&self) -> MutexGuard<'_, LoaderProgress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next batch, waiting at most `patience` for it.
+    fn next(&self, patience: Option<Duration>) -> Result<NextBatch> {
+        let until = patience.and_then(|patience| Instant::now().checked_add(patience));
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            match self.advance(left.unwrap_or(TURN).min(TURN))? {
+                Next::Batch(batch) => return Ok(NextBatch::Batch(BatchHandle::new(*batch))),
+                Next::End => return Ok(NextBatch::End),
+                Next::Waiting if left.is_some_and(|left| left.is_zero()) => return Ok(NextBatch::Timeout),
+                Next::Waiting => {}
+            }
+        }
+    }
+
+    /// One look for the next batch, which goes from epoch to epoch; the end is that of the last of them.
+    fn advance(&self, patience: Duration) -> Result<Next> {
+        let mut progress = self.progress();
+        loop {
+            let LoaderProgress { run, follower, begun } = &mut *progress;
+            let Some(current) = run else {
+                if *begun >= self.epochs {
+                    return Ok(Next::End);
+                }
+                *run = Some(self.feed.start()?);
+                *begun += 1;
+                continue;
+            };
+            let next = match self.commits {
+                true => self.feed.next(current, patience)?,
+                false => self.feed.next_uncommitted(current, patience)?,
+            };
+            match next {
+                Next::End => {
+                    *run = follower.take().filter(|ahead| self.feed.follow(ahead));
+                    *begun += u64::from(run.is_some());
+                }
+                Next::Batch(_) if *begun < self.epochs && follower.is_none() => {
+                    // Where it cannot be begun ahead, it is begun when its time has come, and says why it cannot be.
+                    *follower = self.feed.start_after(current).unwrap_or_default();
+                    return Ok(next);
+                }
+                next => return Ok(next),
+            }
+        }
+    }
+
+    /// Ends what is under way: the next batch is the first of another start.
+    fn restart(&self, then: impl FnOnce(&Feed) -> Result<()>) -> Result<()> {
+        let mut progress = self.progress();
+        then(&self.feed)?;
+        *progress = LoaderProgress::default();
+        Ok(())
+    }
+}
+
+/// A loader of the samples of a set.
+#[unsafe(no_mangle)]
+extern "C" fn forebay_loader_new(
+    dataset: Option<&DatasetHandle>,
+    options: *const LoaderArguments,
+    loader: OutArg<'_, Option<Box<LoaderHandle>>>,
+) -> i32 {
+    guard(|| {
+        let loader = place(loader, "loader")?.write(None);
+        let options = versioned(options, "forebay_loader_options")?;
+        *loader = Some(Box::new(LoaderHandle::new(handle(dataset, "dataset")?, &options)?));
+        Ok(OK)
+    })
+}
+
+/// The next batch, waiting at most so many milliseconds for it, or as long as it takes where they are negative.
+#[unsafe(no_mangle)]
+extern "C" fn forebay_loader_next(
+    loader: Option<&LoaderHandle>,
+    timeout_ms: i64,
+    batch: OutArg<'_, Option<Box<BatchHandle>>>,
+) -> i32 {
+    guard(|| {
+        let batch = place(batch, "batch")?.write(None);
+        let patience = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
+        match handle(loader, "loader")?.next(patience)? {
+            NextBatch::Batch(next) => *batch = Some(Box::new(next)),
+            NextBatch::End => return Ok(END),
+            NextBatch::Timeout => return Ok(TIMEOUT),
+        }
+        Ok(OK)
+    })
+}
+
+/// Begins anew, with the next epoch; one that is under way is left.
+#[unsafe(no_mangle)]
+extern "C" fn forebay_loader_start(loader: Option<&LoaderHandle>) -> i32 {
+    guard(|| {
+        handle(loader, "loader")?.restart(|_| Ok(()))?;
+        Ok(OK)
+    })
+}
+
+/// The same, with epoch `epoch`.
+#[unsafe(no_mangle)]
+extern "C" fn forebay_loader_set_epoch(loader: Option<&LoaderHandle>, epoch: u64) -> i32 {
+    guard(|| {
+        handle(loader, "loader")?.restart(|feed| {
+            feed.set_epoch(epoch);
+            Ok(())
+        })?;
+        Ok(OK)
+    })
+}
+
+/// Batches of a whole epoch.
+#[unsafe(no_mangle)]
+extern "C" fn forebay_loader_length(loader: Option<&LoaderHandle>, length: OutArg<'_, u64>) -> i32 {
+    guard(|| {
+        place(length, "length")?.write(handle(loader, "loader")?.feed.step_count()?);
+        Ok(OK)
+    })
+}
+
+/// Where the consumer is: the epoch, and the positions of its order that all ranks have used.
+#[unsafe(no_mangle)]
+extern "C" fn forebay_loader_position(
+    loader: Option<&LoaderHandle>,
+    epoch: OutArg<'_, u64>,
+    position: OutArg<'_, u64>,
+) -> i32 {
+    guard(|| {
+        let state = handle(loader, "loader")?.feed.state();
+        place(epoch, "epoch")?.write(state.epoch);
+        place(position, "position")?.write(state.position);
+        Ok(OK)
+    })
+}
+
+/// Where the consumer is, as text to go on from.
+#[unsafe(no_mangle)]
+extern "C" fn forebay_loader_save(
+    loader: Option<&LoaderHandle>,
+    state: OutArg<'_, *mut c_char>,
+    len: OutArg<'_, usize>,
+) -> i32 {
+    guard(|| {
+        let (state, len) = (place(state, "state")?, place(len, "len")?);
+        let text = serde_json::to_string(&handle(loader, "loader")?.feed.state())
+            .map_err(|error| Error::invalid(error.to_string()))?;
+        len.write(text.len());
+        state.write(owned_text(text));
+        Ok(OK)
+    })
+}
+
+/// Goes on from a state.
+#[unsafe(no_mangle)]
+extern "C" fn forebay_loader_load(
+    loader: Option<&LoaderHandle>,
+    state: *const u8,
+    len: usize,
+    strict: i32,
+) -> i32 {
+    guard(|| {
+        let text = std::str::from_utf8(list(state, len, "state")?);
+        let text =
+            text.map_err(|error| Error::invalid("is not the state of a run").at("state").because(error))?;
+        let state = LoaderState::from_json(text)?;
+        let check = if strict == 0 { StateCheck::CountOnly } else { StateCheck::Strict };
+        handle(loader, "loader")?.restart(|feed| feed.load_state(&state, check).map(|_| ()))?;
+        Ok(OK)
+    })
+}
+
+/// Counts a batch, and those before it, as used.
+#[unsafe(no_mangle)]
+extern "C" fn forebay_loader_commit(loader: Option<&LoaderHandle>, batch: Option<&BatchHandle>) -> i32 {
+    guard(|| {
+        let loader = handle(loader, "loader")?;
+        match handle(batch, "batch")?.receipt() {
+            Some(receipt) => loader.feed.commit(receipt),
+            None => return Err(Error::invalid("is of no loader").at("batch")),
+        }
+        Ok(OK)
+    })
+}
+
+/// What the loader did so far, as JSON.
+#[unsafe(no_mangle)]
+extern "C" fn forebay_loader_stats(loader: Option<&LoaderHandle>, json: OutArg<'_, *mut c_char>) -> i32 {
+    guard(|| {
+        let (json, feed) = (place(json, "json")?, &handle(loader, "loader")?.feed);
+        let value = |value: serde_json::Result<serde_json::Value>| {
+            value.map_err(|error| Error::invalid(error.to_string()))
+        };
+        let stats = feed.stats();
+        let mut all = value(serde_json::to_value(stats))?;
+        all["verdict"] = value(serde_json::to_value(stats.bottleneck()))?;
+        all["tiers"] = value(serde_json::to_value(feed.tier_report()))?;
+        all["in_force"] = value(serde_json::to_value(feed.in_force()))?;
+        json.write(owned_text(all));
+        Ok(OK)
+    })
+}
+
+/// Ends the loader and its threads; batches and tensors stay. NULL is left alone.
+#[unsafe(no_mangle)]
+extern "C" fn forebay_loader_free(loader: Option<Box<LoaderHandle>>) {
+    guard_value((), || {
+        drop(loader);
+        Ok(())
+    });
+}

@@ -1,0 +1,77 @@
+//! `forebay run` over an origin: what the program is given, and how the command ends. The library itself is tested from Python.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::{fs, os::unix::process::ExitStatusExt, path::PathBuf, process::Output};
+
+use tempfile::TempDir;
+
+use crate::ran::command;
+
+/// An origin, a tier and a folder of libraries that are none: the linker says so and goes on.
+struct RunPlaces {
+    folder: TempDir,
+}
+
+impl RunPlaces {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["origin", "tier", "plugins/preload"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        fs::write(folder.path().join("plugins/preload/libforebay_preload.so"), "no library").unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn run(&self, flags: &[&str], program: &[&str]) -> Output {
+        let (origin, tier) = (self.path("origin"), format!("{}:1MiB:free=0", self.path("tier").display()));
+        let mut args = vec!["run", "--origin", origin.to_str().unwrap(), "--tier", &tier];
+        args.extend(flags);
+        args.push("--");
+        args.extend(program);
+        let mut command = command(&args);
+        command.current_dir(self.folder.path()).env("FOREBAY_CONFIG", "none");
+        command.env("FOREBAY_PLUGINS", self.path("plugins")).env_remove("LD_PRELOAD");
+        command.output().unwrap()
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn the_program_gets_the_library_and_the_settings_and_its_end_is_that_of_the_command() {
+    let places = RunPlaces::new();
+    let script = "echo $LD_PRELOAD $FOREBAY_ORIGIN $FOREBAY_TIERS; test -f $FOREBAY_RUN/counters && exit 42";
+    let ran = places.run(&["--json"], &["sh", "-c", script]);
+    assert_eq!(ran.status.code(), Some(42), "{}", said(&ran));
+    let [library, origin, tier] = ["plugins/preload/libforebay_preload.so", "origin", "tier"]
+        .map(|name| places.path(name).display().to_string());
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), format!("{library} {origin} disk:{tier}:1MiB:free=0\n"));
+    let last = said(&ran).lines().last().unwrap().to_owned();
+    let summary: serde_json::Value = serde_json::from_str(&last).unwrap();
+    assert_eq!((&summary["exit_code"], &summary["signal"]), (&42.into(), &serde_json::Value::Null));
+    assert!(summary["notes"][0].as_str().unwrap().contains("no open under"), "{summary}");
+    assert_eq!(fs::read_dir(places.path("tier")).unwrap().count(), 0, "nothing is left behind");
+}
+
+#[test]
+fn a_signal_that_ends_the_program_ends_the_command() {
+    let ran = RunPlaces::new().run(&["--quiet"], &["sh", "-c", "kill -TERM $$"]);
+    assert_eq!(ran.status.signal(), Some(15), "{}", said(&ran));
+}
+
+#[test]
+fn what_cannot_be_started_is_said_as_a_shell_does_and_a_report_is_a_page() {
+    let places = RunPlaces::new();
+    assert_eq!(places.run(&[], &["forebay-no-such-program"]).status.code(), Some(127));
+    let report = places.path("run.html");
+    let ran = places.run(&["--quiet", "--report", report.to_str().unwrap()], &["true"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
+    assert!(fs::read_to_string(report).unwrap().starts_with("<!DOCTYPE html>"));
+}

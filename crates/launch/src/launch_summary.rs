@@ -1,0 +1,274 @@
+//! What a run did, over all of its processes: as lines, as JSON and as a page.
+
+use std::collections::BTreeMap;
+
+use forebay_scratch::{RunCounter, RunCounters};
+use forebay_workload::report::{FactPlot, FactTile, FactsPage, bytes_text, count_text, time_text};
+use serde::Serialize;
+
+use crate::{counter_samples::CounterSamples, supervise::ProgramEnd};
+
+/// What a run did, over all of its processes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LaunchSummary {
+    /// The command line.
+    pub program: String,
+    /// The folder whose files were managed.
+    pub origin: String,
+    /// The exit code of the program, as shells have it.
+    pub exit_code: u8,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// When it began, in seconds since 1970.
+    pub started_unix_s: f64,
+    /// How long it ran.
+    pub seconds: f64,
+    /// What was counted, by the names of [`RunCounter`].
+    pub counters: BTreeMap<&'static str, u64>,
+    /// Requests that the origin did not get: reads that tiers answered, and opens of copies, whose reads are the kernel's.
+    pub origin_reads_saved: u64,
+    /// What each tier held at the end.
+    pub tiers: Vec<HeldTier>,
+    /// What the user ought to know.
+    pub notes: Vec<String>,
+    #[serde(skip)]
+    pub(crate) samples: CounterSamples,
+}
+
+/// What a tier held when a run ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HeldTier {
+    /// Its name.
+    pub name: String,
+    /// Bytes it held.
+    pub used: u64,
+    /// The most it may hold.
+    pub quota: u64,
+    /// Why it was not used, where it could not be opened.
+    pub left_out: Option<String>,
+}
+
+impl LaunchSummary {
+    pub(crate) fn note_end(&mut self, end: ProgramEnd) {
+        self.exit_code = end.code();
+        if let ProgramEnd::Killed(signal) = end {
+            self.signal = Some(signal);
+        }
+    }
+
+    pub(crate) fn note_counters(&mut self, counters: &RunCounters) {
+        let counted = counters.snapshot();
+        self.counters = counted.iter().map(|(counter, count)| (counter.name(), *count)).collect();
+        self.origin_reads_saved = self.get(RunCounter::TierReads) + self.get(RunCounter::OpensOnCopy);
+        if self.opens() == 0 {
+            self.notes.push(format!(
+                "no open under {} was seen: the program reads nothing there, or bypasses the C library as static programs, Go and \
+                 io_uring do; `forebay mount` reaches those",
+                self.origin
+            ));
+        }
+    }
+
+    /// What a counter says.
+    pub fn get(&self, counter: RunCounter) -> u64 {
+        self.counters.get(counter.name()).copied().unwrap_or_default()
+    }
+
+    fn opens(&self) -> u64 {
+        self.get(RunCounter::OpensManaged) + self.get(RunCounter::OpensLeft)
+    }
+
+    /// The summary for people, a sentence or two in each line.
+    pub fn lines(&self) -> Vec<String> {
+        let get = |counter| self.get(counter);
+        let [opens, on_copy] =
+            [RunCounter::OpensManaged, RunCounter::OpensOnCopy].map(|name| count(get(name)));
+        let mut lines = Vec::new();
+        if self.opens() > 0 {
+            lines.push(format!(
+                "{opens} opens under {}, {on_copy} of them on whole copies ({}); {} processes, {}",
+                self.origin,
+                bytes(get(RunCounter::CopyBytes)),
+                count(get(RunCounter::Processes)),
+                time_text(self.seconds)
+            ));
+            lines.push(format!(
+                "reads: {} of {}; tiers: {} in {}; origin: {} in {}; {} origin reads saved; waited {}",
+                count(get(RunCounter::Reads)),
+                bytes(get(RunCounter::Bytes)),
+                bytes(get(RunCounter::TierBytes)),
+                count(get(RunCounter::TierReads)),
+                bytes(get(RunCounter::OriginBytes)),
+                count(get(RunCounter::OriginReads)),
+                count(self.origin_reads_saved),
+                time_text(seconds(get(RunCounter::WaitNanoseconds)))
+            ));
+        }
+        if get(RunCounter::StagedFiles) > 0 {
+            let [files, staged] = [RunCounter::StagedFiles, RunCounter::StagedBytes].map(get);
+            lines.push(format!("writes: {} files of {} staged", count(files), bytes(staged)));
+        }
+        lines.extend(self.tiers.iter().map(HeldTier::line));
+        if get(RunCounter::Fallbacks) > 0 {
+            lines.push(format!(
+                "{} calls were left to the C library after a fault inside",
+                count(get(RunCounter::Fallbacks))
+            ));
+        }
+        lines.extend(self.notes.iter().cloned());
+        lines
+    }
+
+    /// The summary as one line of JSON.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("names are text, and numbers are finite")
+    }
+
+    /// The summary as one self-contained HTML page.
+    pub fn html(&self) -> String {
+        FactsPage {
+            command: "forebay run".into(),
+            title: self.program.clone(),
+            started_unix_s: self.started_unix_s,
+            warnings: self.notes.clone(),
+            tiles: self.tiles(),
+            plots: self.plots(),
+            tables: vec![self.tier_table(), self.counter_table()],
+        }
+        .html()
+    }
+
+    fn tiles(&self) -> Vec<FactTile> {
+        let get = |counter| self.get(counter);
+        let tile = |name: &str, value: String, more: String| FactTile { name: name.into(), value, more };
+        let ended = match self.signal {
+            Some(signal) => format!("ended by signal {signal}"),
+            None => format!("exit code {}", self.exit_code),
+        };
+        vec![
+            tile("Program", time_text(self.seconds), ended),
+            tile(
+                "Opens on whole copies",
+                count(get(RunCounter::OpensOnCopy)),
+                format!("of {} under {}", count(get(RunCounter::OpensManaged)), self.origin),
+            ),
+            tile(
+                "From tiers",
+                bytes(get(RunCounter::TierBytes) + get(RunCounter::CopyBytes)),
+                format!("{} read block-wise, the rest opened on copies", bytes(get(RunCounter::TierBytes))),
+            ),
+            tile(
+                "From the origin",
+                bytes(get(RunCounter::OriginBytes)),
+                format!("in {} reads", count(get(RunCounter::OriginReads))),
+            ),
+            tile(
+                "Origin reads saved",
+                count(self.origin_reads_saved),
+                "and all reads of whole copies".into(),
+            ),
+            tile(
+                "Waited for the origin",
+                time_text(seconds(get(RunCounter::WaitNanoseconds))),
+                "all readers together".into(),
+            ),
+        ]
+    }
+
+    fn plots(&self) -> Vec<FactPlot> {
+        const MIB: f64 = 1_048_576.0;
+        let named = |name: &str, counter| (name.to_owned(), self.samples.line(counter, MIB));
+        let lines = vec![
+            named("tiers, block-wise", RunCounter::TierBytes),
+            named("origin", RunCounter::OriginBytes),
+            named("placed on tiers", RunCounter::PlacedBytes),
+            named("opened on copies", RunCounter::CopyBytes),
+        ];
+        if lines.iter().all(|(_, points)| points.len() < 2) {
+            return Vec::new();
+        }
+        vec![FactPlot {
+            heading: "Bytes over time".into(),
+            why: "Sums since the start, over all processes of the run".into(),
+            y_label: "MiB".into(),
+            lines,
+        }]
+    }
+
+    fn tier_table(&self) -> (String, Vec<String>, Vec<Vec<String>>) {
+        let row = |tier: &HeldTier| {
+            let note = tier.left_out.clone().unwrap_or_default();
+            vec![tier.name.clone(), bytes(tier.used), bytes(tier.quota), note]
+        };
+        let head = ["tier", "held", "quota", ""].map(str::to_owned).to_vec();
+        ("Tiers at the end".into(), head, self.tiers.iter().map(row).collect())
+    }
+
+    fn counter_table(&self) -> (String, Vec<String>, Vec<Vec<String>>) {
+        let rows = RunCounter::ALL
+            .iter()
+            .map(|counter| vec![counter.name().replace('_', " "), count(self.get(*counter))]);
+        ("All counters".into(), vec!["counter".into(), "count".into()], rows.collect())
+    }
+}
+
+impl HeldTier {
+    fn line(&self) -> String {
+        match &self.left_out {
+            Some(why) => format!("tier {}: left out: {why}", self.name),
+            None => format!("tier {}: {} of {} used", self.name, bytes(self.used), bytes(self.quota)),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a number for people")]
+fn bytes(bytes: u64) -> String {
+    if bytes < 1024 { format!("{bytes} B") } else { bytes_text(bytes as f64) }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a number for people")]
+fn count(count: u64) -> String {
+    if count < 1000 { count.to_string() } else { count_text(count as f64) }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a number for people")]
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(counts: &[(RunCounter, u64)]) -> LaunchSummary {
+        let folder = tempfile::tempdir().unwrap();
+        let counters = RunCounters::create(folder.path()).unwrap();
+        counts.iter().for_each(|(counter, count)| counters.add(*counter, *count));
+        let mut summary = LaunchSummary { origin: "/pfs/set".into(), ..LaunchSummary::default() };
+        summary.note_counters(&counters);
+        summary
+    }
+
+    #[test]
+    fn what_was_read_from_where_is_told_in_lines() {
+        let summary = counted(&[
+            (RunCounter::Processes, 3),
+            (RunCounter::OpensManaged, 1200),
+            (RunCounter::OpensOnCopy, 200),
+            (RunCounter::TierReads, 50),
+            (RunCounter::OriginBytes, 1 << 20),
+        ]);
+        let text = summary.lines().join("\n");
+        assert!(text.contains("1,200 opens under /pfs/set, 200 of them on whole copies"), "{text}");
+        assert!(text.contains("origin: 1.00 MiB in 0; 250 origin reads saved; waited 0 s"), "{text}");
+        assert!(summary.html().contains("From the origin"));
+        let json: serde_json::Value = serde_json::from_str(&summary.json()).unwrap();
+        assert_eq!((&json["counters"]["tier_reads"], &json["origin_reads_saved"]), (&50.into(), &250.into()));
+    }
+
+    #[test]
+    fn a_program_that_bypasses_the_c_library_is_told() {
+        let unseen = counted(&[(RunCounter::Processes, 1)]);
+        assert!(unseen.lines()[0].contains("no open under /pfs/set was seen"), "{:?}", unseen.lines());
+    }
+}

@@ -1,0 +1,289 @@
+//! A program whose files under the origin come from tiers, without a change to it: prepared, supervised, summed up.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use forebay_config::{Overrides, Settings, TierConfig, tiered};
+use forebay_scratch::{RUN_VARIABLE, start_run, user_folder_name};
+use forebay_source::{Error, ErrorKind, FileOrigin, Result};
+use forebay_tier::Tiered;
+
+use crate::{
+    exec::{command, exec, not_started},
+    launch_folder::{LaunchFolder, joined},
+    launch_summary::{HeldTier, LaunchSummary},
+    plugins::PluginFolder,
+    program_reach::program_reach,
+    shared_tiers::{check_apart, shared_tiers},
+    supervise::{BlockedSignals, ProgramEnd, supervise},
+    variables::{LaunchVariables, escaped},
+};
+
+/// What to run, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct RunRequest<'a> {
+    /// The program: a path, or a name on the search path.
+    pub program: &'a OsStr,
+    /// Its arguments.
+    pub args: &'a [OsString],
+    /// The settings in force.
+    pub settings: &'a Settings,
+    /// The flags among them.
+    pub overrides: &'a Overrides,
+    /// Where the libraries lie.
+    pub plugins: &'a PluginFolder,
+    /// Whether the HDF5 plug-ins are switched on as well.
+    pub hdf5: bool,
+    /// Whether writes under the origin are staged.
+    pub stage_writes: bool,
+}
+
+/// A run that was prepared: the program's environment, and what the run holds while it lasts.
+#[derive(Debug)]
+pub struct TransparentRun<'a> {
+    request: RunRequest<'a>,
+    origin: String,
+    tiers: Vec<TierConfig>,
+    variables: LaunchVariables,
+    /// Nothing where this is a part of a run around it.
+    hold: Option<RunHold>,
+}
+
+/// What a launcher holds while its program runs.
+#[derive(Debug)]
+struct RunHold {
+    folder: LaunchFolder,
+    signals: BlockedSignals,
+    /// Open for as long as the program runs: a process of it that ends must not remove copies that the next one needs.
+    tiers: Option<Arc<Tiered>>,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+struct RunEnd {
+    program: ProgramEnd,
+    /// What all processes did; nothing where another launcher of the same run is still there and will tell it.
+    summary: Option<LaunchSummary>,
+}
+
+/// Without samples for a report this process wakes up so often, in case it was not told that the program ended.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The variable that says that writes are staged.
+const STAGE_WRITES: &str = "FOREBAY_STAGE_WRITES";
+
+/// In which form a summary is told at the end of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SummaryForm {
+    /// Not at all.
+    Quiet,
+    /// In lines for people.
+    Text,
+    /// As one line of JSON.
+    Json,
+}
+
+impl<'a> TransparentRun<'a> {
+    /// Runs the program and gives the exit code; where a signal ended the program, this process ends by the same. The summary goes to
+    /// standard error in the form `form`, lines of it and warnings by `say`, and a page to the file `report`.
+    pub fn run_to_end(self, form: SummaryForm, report: Option<&Path>, say: &dyn Fn(&str)) -> Result<u8> {
+        if form != SummaryForm::Quiet {
+            self.variables.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
+        }
+        let ended = match self.start(report.is_some()) {
+            Ok(ended) => ended,
+            Err((error, code)) => {
+                say(&error.to_string());
+                return Ok(code);
+            }
+        };
+        if let Some(summary) = &ended.summary {
+            // Nothing of it may change how this process ends: that is the program's.
+            if let Some((path, Err(error))) = report.map(|path| (path, fs::write(path, summary.html()))) {
+                say(&format!("{}: {error}", path.display()));
+            }
+            match form {
+                SummaryForm::Quiet => {}
+                SummaryForm::Text => summary.lines().iter().for_each(|line| say(line)),
+                SummaryForm::Json => drop(writeln!(io::stderr(), "{}", summary.json())),
+            }
+        }
+        Ok(ended.program.follow())
+    }
+
+    /// Whether `settings` ask for such a run: a folder as the origin, and tiers for it.
+    pub fn is_asked_for(settings: &Settings, stage_writes: bool) -> bool {
+        let config = &settings.config;
+        let is_folder = config.origin.path.as_ref().is_some_and(|path| !path.contains("://"));
+        is_folder && (!config.tiers.is_empty() || stage_writes)
+    }
+
+    /// Prepares the run that `request` asks for: the folder in which its processes meet, the tiers, the variables.
+    pub fn prepare(request: RunRequest<'a>) -> Result<Self> {
+        let origin = folder_of(request.settings)?;
+        if request.stage_writes && !request.hdf5 {
+            let error = Error::new(ErrorKind::Unsupported, "only writes to HDF5 files are staged");
+            return Err(error.hint("add --hdf5 where those are meant"));
+        }
+        if request.stage_writes && request.settings.config.stage.path.is_none() {
+            let error = Error::new(ErrorKind::Invalid, "there is no staging area for the writes");
+            return Err(error.hint("name one by --stage"));
+        }
+        let (tiers, warnings) = shared_tiers(&request.settings.config.tiers);
+        check_apart(&tiers, Path::new(&origin))?;
+        let library = request.plugins.preload()?;
+        let mut settings = request.settings.clone();
+        settings.config.tiers.clone_from(&tiers);
+        settings.config.origin.path = Some(origin.clone());
+        let hold = match joined(&escaped(&origin), &|name| env::var_os(name)) {
+            Some(_) => None,
+            None => Some(RunHold::take(&origin, &settings)?),
+        };
+        match variables(&request, &settings, hold.as_ref(), library) {
+            Ok(mut variables) => {
+                variables.warnings.extend(warnings);
+                Ok(Self { request, origin, tiers, variables, hold })
+            }
+            Err(error) => {
+                let _ = hold.map(|hold| hold.release(&tiers, LaunchSummary::default()));
+                Err(error)
+            }
+        }
+    }
+
+    /// Runs the program to its end. Counters are sampled over time where `is_sampled`. Where the program cannot be started: the
+    /// reason and the exit code that shells have for it.
+    fn start(self, is_sampled: bool) -> std::result::Result<RunEnd, (Error, u8)> {
+        let RunRequest { program, args, .. } = self.request;
+        let Some(hold) = &self.hold else { return Err(exec(program, args, &self.variables.set)) };
+        let mut summary = self.begun();
+        let mut command = command(program, args, &self.variables.set);
+        let (counters, began) = (hold.folder.counters(), Instant::now());
+        let samples = &mut summary.samples;
+        let tick = || {
+            if !is_sampled {
+                return PATIENCE;
+            }
+            samples.add(counters);
+            samples.pause()
+        };
+        let ended = supervise(&mut command, &hold.signals, tick);
+        summary.samples.add(counters);
+        summary.seconds = began.elapsed().as_secs_f64();
+        let ended = ended.map_err(|cause| not_started(program, cause));
+        let summary = hold.release(&self.tiers, summary);
+        let program = ended?;
+        let summary = summary.map(|mut summary| {
+            summary.note_end(program);
+            summary
+        });
+        Ok(RunEnd { program, summary })
+    }
+
+    fn begun(&self) -> LaunchSummary {
+        let RunRequest { program, args, .. } = self.request;
+        let words = std::iter::once(program).chain(args.iter().map(|arg| &**arg));
+        let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        LaunchSummary {
+            program: words.join(" "),
+            origin: self.origin.clone(),
+            started_unix_s: since_1970.as_secs_f64(),
+            ..LaunchSummary::default()
+        }
+    }
+}
+
+/// The program's environment, and what the user ought to know of it.
+fn variables(
+    request: &RunRequest<'_>,
+    settings: &Settings,
+    hold: Option<&RunHold>,
+    library: PathBuf,
+) -> Result<LaunchVariables> {
+    let (path, reach) = program_reach(request.program);
+    let library = hold.map_or_else(|| Ok(library.clone()), |hold| hold.folder.library(&library))?;
+    let library = (!reach.is_broken_by_preload()).then_some(&*library);
+    let plugins = request.hdf5.then_some(request.plugins);
+    let before = |name: &str| env::var_os(name);
+    let mut variables = LaunchVariables::for_run(settings, request.overrides, plugins, library, &before)?;
+    if let Some(hold) = hold {
+        variables.add(RUN_VARIABLE, hold.folder.path());
+        variables.warnings.extend(hold.tiers.iter().flat_map(|tiers| tiers.warnings()));
+    }
+    if request.stage_writes {
+        variables.add(STAGE_WRITES, "1");
+    }
+    if let Some(why) = reach.why() {
+        let path = path.display();
+        variables.warnings.push(format!("{path} reads without tiers: {why}; `forebay mount` reaches it"));
+    }
+    Ok(variables)
+}
+
+impl RunHold {
+    fn take(origin: &str, settings: &Settings) -> Result<Self> {
+        let folder = LaunchFolder::open(origin)?;
+        // From here on tiers of this process are those of the run, and their threads leave signals alone.
+        start_run(folder.path());
+        let signals = BlockedSignals::new();
+        let files = Arc::new(FileOrigin::new().without_mapping());
+        match tiered(files, &settings.config, None, None) {
+            Ok(tiers) => Ok(Self { folder, signals, tiers }),
+            Err(error) => {
+                folder.leave(|_| {});
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the run on the side of this launcher: the last one of the run has the summary of all.
+    fn release(&self, tiers: &[TierConfig], mut summary: LaunchSummary) -> Option<LaunchSummary> {
+        if let Some(held) = &self.tiers {
+            let stats = held.stats();
+            summary.tiers = stats.tiers.into_iter().map(held_tier).collect();
+            held.close();
+        }
+        remove_empty_folders(tiers);
+        let mut is_last = false;
+        self.folder.leave(|counters| {
+            summary.note_counters(counters);
+            is_last = true;
+        });
+        is_last.then_some(summary)
+    }
+}
+
+fn held_tier(tier: forebay_tier::TierStats) -> HeldTier {
+    HeldTier { name: tier.name, used: tier.used, quota: tier.quota, left_out: tier.left_out }
+}
+
+/// Removes the folders in which tiers had theirs, where no other job has any.
+fn remove_empty_folders(tiers: &[TierConfig]) {
+    for tier in tiers {
+        if let TierConfig::Disk(disk) = tier {
+            // Not empty where another job uses it.
+            let _ = fs::remove_dir(disk.path.join(user_folder_name("tier")));
+        }
+    }
+}
+
+/// The folder whose files are managed, without links.
+fn folder_of(settings: &Settings) -> Result<String> {
+    let path = PathBuf::from(settings.config.origin.path.as_deref().unwrap_or_default());
+    let found = fs::canonicalize(&path).map_err(|error| Error::from_io(error).at(path.display()))?;
+    let invalid = |what: &str| Err(Error::new(ErrorKind::Invalid, what).at(found.display()));
+    if found == Path::new("/") {
+        return invalid("is all files of this machine, the program's own among them");
+    }
+    match found.to_str() {
+        Some(text) => Ok(text.to_owned()),
+        None => invalid("is not UTF-8"),
+    }
+}

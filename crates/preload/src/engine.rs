@@ -1,0 +1,175 @@
+//! The tiers of this process: started by the first file that needs them, anew in a forked child, ended with the process.
+
+#![expect(unsafe_code, reason = "registers a function that runs at the end of the process")]
+
+use std::{
+    sync::{
+        Arc, Mutex, Once, OnceLock,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use forebay_config::{Overrides, Settings, tiered};
+use forebay_plugin::WarnOnce;
+use forebay_scratch::RunCounter;
+use forebay_source::{FileOrigin, Owned, PerProcess, Result, descriptors::stay_unseen};
+use forebay_tier::{SourceKey, Stats, Tiered};
+
+use crate::{inside, prefix, run_counts};
+
+/// What this process uses, once it was looked for. A child that was forked meanwhile does not wait for its parent's.
+static STATE: PerProcess<OnceLock<Option<Arc<TierEngine>>>> = PerProcess::empty();
+/// What was started, here or in a process that forked this one: origin and tiers notice a fork by themselves.
+static STARTED: OnceLock<Arc<TierEngine>> = OnceLock::new();
+static END: Once = Once::new();
+static NO_TIERS: WarnOnce = WarnOnce::new();
+
+/// What reads of this process go through.
+#[derive(Debug)]
+pub(crate) struct TierEngine {
+    pub(crate) origin: Arc<FileOrigin>,
+    pub(crate) tiers: Arc<Tiered>,
+    began: Instant,
+    /// What of the statistics is in the counters of the run.
+    published: PerProcess<Mutex<Stats>>,
+    reads: AtomicU32,
+    waits_for_streams: AtomicBool,
+}
+
+/// Statistics are published once in so many reads: a process that is killed has told most of what it did.
+const READS_PER_PUBLISH: u32 = 16;
+
+/// Files up to this length are placed before a stream reads them: at 200 MiB/s that takes 80 ms.
+const STREAM_BYTES: u64 = 16 << 20;
+const STREAM_PATIENCE: Duration = Duration::from_millis(300);
+
+/// How long the end of a program waits for copies that are under way: so long, and a part of the time it has run.
+const END_PATIENCE: Duration = Duration::from_millis(100);
+const END_PART: u32 = 4;
+const END_PATIENCE_MOST: Duration = Duration::from_secs(2);
+
+/// What `use_it` makes of the engine of this process, which is started if need be; nothing where there is none.
+pub(crate) fn with<R>(use_it: impl FnOnce(&TierEngine) -> Option<R>) -> Option<R> {
+    let state: Arc<Owned<OnceLock<Option<Arc<TierEngine>>>>> = STATE.get(OnceLock::new);
+    use_it(state.get_or_init(started).as_ref()?)
+}
+
+fn started() -> Option<Arc<TierEngine>> {
+    if let Some(engine) = STARTED.get() {
+        return Some(Arc::clone(engine));
+    }
+    let engine = start().unwrap_or_else(|error| {
+        NO_TIERS.say(format_args!("{error}; files are read without tiers"));
+        None
+    });
+    let Some(engine) = engine.map(Arc::new) else {
+        prefix::switch_off();
+        return None;
+    };
+    let _is_first = STARTED.set(Arc::clone(&engine));
+    Some(engine)
+}
+
+fn start() -> Result<Option<TierEngine>> {
+    let config = Settings::load(&Overrides::default())?.config;
+    if config.tiers.is_empty() {
+        return Ok(None);
+    }
+    stay_unseen();
+    // A program's file is never mapped: its program expects no signal from it.
+    let origin = Arc::new(FileOrigin::new().without_mapping());
+    let Some(tiers) = tiered(Arc::clone(&origin) as _, &config, None, None)? else { return Ok(None) };
+    END.call_once(|| {
+        // SAFETY: the function has the type that is asked for, and this library is never unloaded.
+        let _registered = unsafe { libc::atexit(at_exit) };
+    });
+    Ok(Some(TierEngine {
+        origin,
+        tiers,
+        began: Instant::now(),
+        published: PerProcess::empty(),
+        reads: AtomicU32::new(0),
+        waits_for_streams: AtomicBool::new(true),
+    }))
+}
+
+impl TierEngine {
+    /// Places all of a file of `len` bytes that a stream reads by calls that no hook sees. A short file is waited for, as its bytes
+    /// would otherwise be read from the origin twice; a process that has waited in vain once waits no more.
+    pub(crate) fn place_for_stream(&self, key: SourceKey, len: u64) {
+        self.tiers.place(key);
+        if len <= STREAM_BYTES && self.waits_for_streams.load(Relaxed) && !self.tiers.wait(STREAM_PATIENCE) {
+            self.waits_for_streams.store(false, Relaxed);
+        }
+    }
+
+    /// Counts a read of `bytes` that a program made.
+    pub(crate) fn count_read(&self, bytes: u64) {
+        run_counts::add(RunCounter::Reads, 1);
+        run_counts::add(RunCounter::Bytes, bytes);
+        if self.reads.fetch_add(1, Relaxed) % READS_PER_PUBLISH == READS_PER_PUBLISH - 1 {
+            self.publish();
+        }
+    }
+
+    /// Adds what was read and placed since the last time to the counters of the run.
+    pub(crate) fn publish(&self) {
+        // Whoever has the lock publishes it.
+        let own = self.published.get(Mutex::default);
+        let Ok(mut published) = own.try_lock() else { return };
+        let now = self.tiers.stats();
+        let since = now.since(&published);
+        *published = now;
+        let of_tiers =
+            since.tiers.iter().fold((0, 0), |(reads, bytes), tier| (reads + tier.reads, bytes + tier.bytes));
+        let counted = [
+            (RunCounter::TierReads, of_tiers.0),
+            (RunCounter::TierBytes, of_tiers.1),
+            (RunCounter::OriginReads, since.origin.reads),
+            (RunCounter::OriginBytes, since.origin.bytes),
+            (RunCounter::WaitNanoseconds, since.wait_ns),
+            (RunCounter::PlacedBytes, since.placed_bytes),
+        ];
+        for (counter, amount) in counted.into_iter().filter(|(_, amount)| *amount > 0) {
+            run_counts::add(counter, amount);
+        }
+    }
+
+    fn end(&self) {
+        let patience = END_PATIENCE.saturating_add(self.began.elapsed() / END_PART).min(END_PATIENCE_MOST);
+        let _is_all_placed = self.tiers.wait(patience);
+        self.publish();
+        self.tiers.close();
+    }
+}
+
+/// What `use_it` makes of the engine of this process, if it was started.
+fn peek(use_it: impl FnOnce(&TierEngine)) {
+    if let Some(state) = STATE.peek()
+        && let Some(Some(engine)) = state.get()
+    {
+        use_it(engine);
+    }
+}
+
+/// Publishes what was counted, before this process becomes another program.
+pub(crate) fn publish() {
+    peek(TierEngine::publish);
+}
+
+/// Ends the tiers for good: descriptors of theirs are about to be closed.
+pub(crate) fn abandon() {
+    prefix::switch_off();
+    peek(|engine| {
+        engine.publish();
+        engine.tiers.close();
+    });
+}
+
+extern "C" fn at_exit() {
+    let _ended = inside::run(|| {
+        peek(TierEngine::end);
+        Some(())
+    });
+}

@@ -1,0 +1,195 @@
+//! `open` and its like: the C library's own call comes first, with its errors and its leave.
+//!
+//! The mode is declared as a plain third argument: callers of the variadic functions pass it in the same register, and it is not
+//! looked at unless a file is made.
+
+#![expect(unsafe_code, reason = "is called in place of functions of the C library")]
+
+use std::ffi::CStr;
+
+use libc::{AT_FDCWD, c_char, c_int, mode_t, off_t};
+
+use super::exported;
+use crate::{
+    inside, kernel,
+    manage::{self, OpenedBy},
+    prefix, real,
+};
+
+/// True when `path` is one that may lie under the prefix.
+///
+/// # Safety
+/// `path` is null or a text that ends with a zero byte.
+#[inline]
+unsafe fn may_cover(folder: c_int, path: *const c_char) -> bool {
+    if path.is_null() {
+        return false;
+    }
+    // SAFETY: as the caller promises.
+    let path = unsafe { CStr::from_ptr(path) };
+    match folder {
+        AT_FDCWD => prefix::may_cover(path),
+        _ => prefix::may_cover_below_folder(path),
+    }
+}
+
+/// Opens by `open`, and manages what it gives.
+///
+/// # Safety
+/// As [`may_cover`].
+#[inline]
+unsafe fn opened(folder: c_int, path: *const c_char, open: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    let may_cover = unsafe { may_cover(folder, path) };
+    let fd = open();
+    if may_cover {
+        manage::opened(fd, OpenedBy::Descriptor);
+    } else {
+        // A number that was closed without a hook is another file's now.
+        manage::closing(fd);
+    }
+    fd
+}
+
+/// Notes that `fd` is a new file that this process writes to; its name is in place of the template by now.
+///
+/// # Safety
+/// As [`may_cover`].
+unsafe fn made(template: *const c_char, fd: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { opened(AT_FDCWD, template, || fd) }
+}
+
+/// The bytes of the file at `path` have changed.
+///
+/// # Safety
+/// As [`may_cover`].
+unsafe fn cut(path: *const c_char, answer: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    if answer == 0 && unsafe { may_cover(AT_FDCWD, path) } {
+        let _forgotten = inside::run(|| {
+            // SAFETY: as the caller promises.
+            let path = unsafe { CStr::from_ptr(path) };
+            manage::written(&kernel::identity_at(path)?);
+            Some(())
+        });
+    }
+    answer
+}
+
+// SAFETY of all that follow: the arguments are handed on as they came, and the paths among them are texts of C.
+exported! {
+    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+        // SAFETY: above.
+        unsafe { opened(AT_FDCWD, path, || real::open(path, flags, mode)) }
+    }
+
+    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+        // SAFETY: above.
+        unsafe { opened(AT_FDCWD, path, || real::open64(path, flags, mode)) }
+    }
+
+    fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+        // SAFETY: above.
+        unsafe { opened(folder, path, || real::openat(folder, path, flags, mode)) }
+    }
+
+    fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+        // SAFETY: above.
+        unsafe { opened(folder, path, || real::openat64(folder, path, flags, mode)) }
+    }
+
+    fn __open_2(path: *const c_char, flags: c_int) -> c_int {
+        // SAFETY: above.
+        unsafe { opened(AT_FDCWD, path, || real::__open_2(path, flags)) }
+    }
+
+    fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
+        // SAFETY: above.
+        unsafe { opened(AT_FDCWD, path, || real::__open64_2(path, flags)) }
+    }
+
+    fn __openat_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
+        // SAFETY: above.
+        unsafe { opened(folder, path, || real::__openat_2(folder, path, flags)) }
+    }
+
+    fn __openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
+        // SAFETY: above.
+        unsafe { opened(folder, path, || real::__openat64_2(folder, path, flags)) }
+    }
+
+    fn creat(path: *const c_char, mode: mode_t) -> c_int {
+        // SAFETY: above.
+        unsafe { opened(AT_FDCWD, path, || real::creat(path, mode)) }
+    }
+
+    fn creat64(path: *const c_char, mode: mode_t) -> c_int {
+        // SAFETY: above.
+        unsafe { opened(AT_FDCWD, path, || real::creat64(path, mode)) }
+    }
+
+    fn mkstemp(template: *mut c_char) -> c_int {
+        // SAFETY: above.
+        unsafe { made(template, real::mkstemp(template)) }
+    }
+
+    fn mkstemp64(template: *mut c_char) -> c_int {
+        // SAFETY: above.
+        unsafe { made(template, real::mkstemp64(template)) }
+    }
+
+    fn mkostemp(template: *mut c_char, flags: c_int) -> c_int {
+        // SAFETY: above.
+        unsafe { made(template, real::mkostemp(template, flags)) }
+    }
+
+    fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int {
+        // SAFETY: above.
+        unsafe { made(template, real::mkostemp64(template, flags)) }
+    }
+
+    fn mkstemps(template: *mut c_char, suffix: c_int) -> c_int {
+        // SAFETY: above.
+        unsafe { made(template, real::mkstemps(template, suffix)) }
+    }
+
+    fn mkstemps64(template: *mut c_char, suffix: c_int) -> c_int {
+        // SAFETY: above.
+        unsafe { made(template, real::mkstemps64(template, suffix)) }
+    }
+
+    fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
+        // SAFETY: above.
+        unsafe { made(template, real::mkostemps(template, suffix, flags)) }
+    }
+
+    fn mkostemps64(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
+        // SAFETY: above.
+        unsafe { made(template, real::mkostemps64(template, suffix, flags)) }
+    }
+
+    fn truncate(path: *const c_char, len: off_t) -> c_int {
+        // SAFETY: above.
+        unsafe { cut(path, real::truncate(path, len)) }
+    }
+
+    fn truncate64(path: *const c_char, len: off_t) -> c_int {
+        // SAFETY: above.
+        unsafe { cut(path, real::truncate64(path, len)) }
+    }
+
+    fn chdir(path: *const c_char) -> c_int {
+        // SAFETY: above.
+        let answer = unsafe { real::chdir(path) };
+        prefix::forget_working_folder();
+        answer
+    }
+
+    fn fchdir(fd: c_int) -> c_int {
+        // SAFETY: above.
+        let answer = unsafe { real::fchdir(fd) };
+        prefix::forget_working_folder();
+        answer
+    }
+}

@@ -1,0 +1,79 @@
+//! Streams: the C library opens and reads their files by calls that no hook sees, so a copy is laid over the number afterwards.
+//!
+//! A stream whose file has no whole copy yet reads the origin, and the file is placed for the next one.
+
+#![expect(unsafe_code, reason = "is called in place of functions of the C library")]
+
+use std::ffi::CStr;
+
+use libc::{FILE, c_char, c_int};
+
+use super::exported;
+use crate::{
+    manage::{self, OpenedBy},
+    prefix, real,
+};
+
+/// Manages the file of a stream that was just opened.
+///
+/// # Safety
+/// `path` is null or a text that ends with a zero byte; `stream` is null or open.
+unsafe fn opened(path: *const c_char, stream: *mut FILE) -> *mut FILE {
+    if stream.is_null() || path.is_null() {
+        return stream;
+    }
+    // SAFETY: as the caller promises.
+    if prefix::may_cover(unsafe { CStr::from_ptr(path) }) {
+        // SAFETY: the stream is open, and has read nothing yet.
+        manage::opened(unsafe { libc::fileno(stream) }, OpenedBy::Stream);
+    }
+    stream
+}
+
+/// The file of `stream` is about to be closed.
+///
+/// # Safety
+/// `stream` is null or open.
+unsafe fn closing(stream: *mut FILE) {
+    if !stream.is_null() {
+        // SAFETY: as the caller promises.
+        manage::closing(unsafe { libc::fileno(stream) });
+    }
+}
+
+// SAFETY of all that follow: the arguments are handed on as they came: texts of C, and a stream that is open.
+exported! {
+    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+        // SAFETY: above.
+        unsafe { opened(path, real::fopen(path, mode)) }
+    }
+
+    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
+        // SAFETY: above.
+        unsafe { opened(path, real::fopen64(path, mode)) }
+    }
+
+    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+        // SAFETY: above.
+        unsafe {
+            closing(stream);
+            opened(path, real::freopen(path, mode, stream))
+        }
+    }
+
+    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+        // SAFETY: above.
+        unsafe {
+            closing(stream);
+            opened(path, real::freopen64(path, mode, stream))
+        }
+    }
+
+    fn fclose(stream: *mut FILE) -> c_int {
+        // SAFETY: above.
+        unsafe {
+            closing(stream);
+            real::fclose(stream)
+        }
+    }
+}

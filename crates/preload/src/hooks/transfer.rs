@@ -1,0 +1,107 @@
+//! `sendfile` and `copy_file_range`: a file that is read block by block is copied by hand, a part at a time, as both may.
+
+#![expect(unsafe_code, reason = "is called in place of functions of the C library")]
+
+use libc::{c_int, c_uint, off_t, size_t, ssize_t};
+use rustix::io::Errno;
+
+use super::exported;
+use crate::{
+    inside, kernel, manage,
+    program_file::ByteSource,
+    real,
+    slots::{self, SlotKind},
+};
+
+/// Bytes of one part: as many as a block usually has.
+const PART_BYTES: usize = 1 << 20;
+
+/// Copies a part of the file that `from` is read by, from `at` or its position on, by `write`; nothing where the kernel has to.
+fn copy_part(
+    from: c_int,
+    at: Option<&mut off_t>,
+    len: size_t,
+    write: &dyn Fn(&[u8]) -> Result<usize, Errno>,
+) -> Option<Result<usize, Errno>> {
+    inside::run(|| {
+        let file = manage::managed(from)?;
+        let ByteSource::Blocks(reader) = &file.bytes else { return None };
+        let start = match &at {
+            Some(at) => u64::try_from(**at).ok()?,
+            None if file.is_shared() => {
+                reader.whole_or_place();
+                return None;
+            }
+            None => kernel::position(from)?,
+        };
+        let mut part = vec![0; len.min(PART_BYTES)];
+        let read = reader.read_at(start, &mut part)?;
+        let written = if read == 0 { Ok(0) } else { write(&part[..read]) };
+        let end = start + written.unwrap_or(0) as u64;
+        match at {
+            Some(at) => *at = off_t::try_from(end).ok()?,
+            None if written.is_ok() => {
+                let _is_set = kernel::set_position(from, end);
+            }
+            None => {}
+        }
+        Some(written)
+    })
+}
+
+/// The answer of a C function.
+fn answer(copied: Result<usize, Errno>) -> ssize_t {
+    match copied {
+        Ok(len) => ssize_t::try_from(len).unwrap_or(-1),
+        Err(errno) => {
+            inside::set_errno(errno.raw_os_error());
+            -1
+        }
+    }
+}
+
+/// Sends a part by hand, where `from` is read block by block.
+///
+/// # Safety
+/// `at` is null or a place of the program's.
+unsafe fn send(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> Option<ssize_t> {
+    if slots::kind(from) != SlotKind::Blocks {
+        return None;
+    }
+    // SAFETY: as the caller promises.
+    let at = unsafe { at.as_mut() };
+    copy_part(from, at, len, &|part| kernel::write(to, part)).map(answer)
+}
+
+// SAFETY of all that follow: the arguments are handed on as they came, and places are the program's.
+exported! {
+    fn sendfile(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
+        // SAFETY: above.
+        unsafe { send(to, from, at, len).unwrap_or_else(|| real::sendfile(to, from, at, len)) }
+    }
+
+    fn sendfile64(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
+        // SAFETY: above.
+        unsafe { send(to, from, at, len).unwrap_or_else(|| real::sendfile64(to, from, at, len)) }
+    }
+
+    fn copy_file_range(
+        from: c_int,
+        at: *mut off_t,
+        to: c_int,
+        into: *mut off_t,
+        len: size_t,
+        flags: c_uint,
+    ) -> ssize_t {
+        // SAFETY: above.
+        unsafe {
+            if flags == 0
+                && into.is_null()
+                && let Some(sent) = send(to, from, at, len)
+            {
+                return sent;
+            }
+            real::copy_file_range(from, at, to, into, len, flags)
+        }
+    }
+}

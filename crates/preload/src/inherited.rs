@@ -1,0 +1,85 @@
+//! Descriptors of copies that this program got from the one that started it: a shell's `< file`.
+//!
+//! They are looked for once, when the program first asks what a descriptor is or locks one. The map of a mirror says which file it is
+//! a copy of, so that nothing has to be handed on from program to program.
+
+use std::{
+    fs,
+    os::fd::{AsRawFd, RawFd},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use forebay_source::FileOrigin;
+use forebay_tier::DiskTier;
+use rustix::fs::{Mode, OFlags};
+
+use crate::{
+    inside, kernel, prefix,
+    program_file::{ByteSource, ProgramFile},
+    slots::{self, SlotKind},
+};
+
+static WERE_LOOKED_FOR: AtomicBool = AtomicBool::new(false);
+
+/// Looks for them, once.
+#[inline]
+pub(crate) fn look_once() {
+    if !WERE_LOOKED_FOR.load(Relaxed) {
+        look();
+    }
+}
+
+#[cold]
+fn look() {
+    if !prefix::is_on() {
+        return;
+    }
+    let _looked = inside::run(|| {
+        WERE_LOOKED_FOR.store(true, Relaxed);
+        for entry in fs::read_dir("/proc/self/fd").ok()?.flatten() {
+            let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            if let Some(fd) = number.filter(|fd| slots::kind(*fd) == SlotKind::Plain) {
+                adopt(fd);
+            }
+        }
+        Some(())
+    });
+}
+
+/// Manages `fd` as a copy, if it is one.
+fn adopt(fd: RawFd) -> Option<()> {
+    let path = kernel::path_of(fd).filter(|path| is_of_tier(path))?;
+    // Those of our own are closed on `exec`.
+    if kernel::is_closed_on_exec(fd)? {
+        return None;
+    }
+    let id = DiskTier::source_of(&path)?;
+    let origin_path = id.locator.to_path().into_owned();
+    if !prefix::covers(&origin_path) {
+        return None;
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = rustix::fs::open(&origin_path, flags, Mode::empty()).ok()?;
+    let found = FileOrigin::new().without_mapping().open_as(id.locator.clone(), &opened).ok()?;
+    if !id.is_unchanged(found.id()) {
+        return None;
+    }
+    let origin = kernel::kept_beside(opened.as_raw_fd())?;
+    let (identity, copy) = (kernel::current_identity(opened.as_raw_fd())?, kernel::identity(fd)?);
+    let file = ProgramFile::new(identity, ByteSource::Copy { copy, origin });
+    file.share();
+    slots::set(fd, SlotKind::Copy, Arc::new(file));
+    Some(())
+}
+
+/// True for a path that files of a disk tier have.
+fn is_of_tier(path: &Path) -> bool {
+    let is_folder = |part: std::path::Component<'_>| {
+        part.as_os_str().to_str().is_some_and(|name| name.starts_with("forebay-tier-"))
+    };
+    path.components().any(is_folder)
+}

@@ -1,0 +1,160 @@
+//! Work of our own on a thread of the program.
+//!
+//! While it lasts, hooks that the work itself calls are plain calls, and so they are on threads of our own, whose names begin
+//! with `forebay-`. A panic ends the work and not the program; `errno` is what it was; signals wait until the work is done. In a child of `vfork`, which shares our
+//! memory but not our descriptors, nothing of ours is done.
+
+#![expect(unsafe_code, reason = "the error number of a thread is known by its address")]
+
+use std::{
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Once,
+        atomic::{
+            AtomicI32, AtomicU32,
+            Ordering::{Acquire, Relaxed, Release},
+        },
+    },
+};
+
+use forebay_scratch::RunCounter;
+
+use crate::run_counts;
+
+/// What a thread is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ThreadRole {
+    Unknown,
+    Program,
+    /// It does work of ours.
+    Inside,
+    /// It is one of ours.
+    Own,
+}
+
+thread_local! {
+    static ROLE: Cell<ThreadRole> = const { Cell::new(ThreadRole::Unknown) };
+}
+
+/// The process that the tables of this library are about.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+/// Grows with every fork: descriptors of before are shared with another process.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+static REGISTERED: Once = Once::new();
+
+/// What `work` gives; nothing where it panics, and without a call where this thread must not do it.
+pub(crate) fn run<R>(work: impl FnOnce() -> Option<R>) -> Option<R> {
+    let role = ROLE.get();
+    let role = if role == ThreadRole::Unknown { ask_role() } else { role };
+    if role != ThreadRole::Program || !is_this_process() {
+        return None;
+    }
+    let errno = errno();
+    let signals = SignalsHeld::new();
+    ROLE.set(ThreadRole::Inside);
+    let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        run_counts::add(RunCounter::Fallbacks, 1);
+        None
+    });
+    ROLE.set(ThreadRole::Program);
+    drop(signals);
+    set_errno(errno);
+    done
+}
+
+/// Signals of the program, held back from this thread: a handler would find locks of ours taken, and threads that are started
+/// meanwhile never get any, as a program may count on its own threads to have them blocked.
+struct SignalsHeld(libc::sigset_t);
+
+impl SignalsHeld {
+    fn new() -> Self {
+        // SAFETY: both sets are memory of our own, all zeros are a set, and the calls only fill them.
+        unsafe {
+            let mut wanted: libc::sigset_t = std::mem::zeroed();
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            libc::sigfillset(&raw mut wanted);
+            // What a fault of the thread itself raises cannot wait.
+            for fault in
+                [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGABRT]
+            {
+                libc::sigdelset(&raw mut wanted, fault);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const wanted, &raw mut before);
+            Self(before)
+        }
+    }
+}
+
+impl Drop for SignalsHeld {
+    fn drop(&mut self) {
+        // SAFETY: the set is the one that the thread had.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+    }
+}
+
+/// True while this thread does work of ours.
+pub(crate) fn is_at_work() -> bool {
+    ROLE.get() == ThreadRole::Inside
+}
+
+/// Notes that this process is the one to work in, once.
+pub(crate) fn begin_process() {
+    REGISTERED.call_once(|| {
+        PROCESS.store(process_number(), Release);
+        // SAFETY: the functions have the types that are asked for, and this library is never unloaded.
+        unsafe { libc::pthread_atfork(None, Some(after_fork_in_parent), Some(after_fork_in_child)) };
+    });
+}
+
+/// How many forks there were: a descriptor opened at another count is shared with another process.
+pub(crate) fn forks() -> u32 {
+    FORKS.load(Relaxed)
+}
+
+fn is_this_process() -> bool {
+    let known = PROCESS.load(Acquire);
+    known == 0 || known == process_number()
+}
+
+fn process_number() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+extern "C" fn after_fork_in_parent() {
+    FORKS.fetch_add(1, Relaxed);
+}
+
+extern "C" fn after_fork_in_child() {
+    FORKS.fetch_add(1, Relaxed);
+    PROCESS.store(process_number(), Release);
+    // The thread that forked may have been at work of ours; what it was at is gone with the parent.
+    if ROLE.get() == ThreadRole::Own {
+        ROLE.set(ThreadRole::Program);
+    }
+}
+
+/// Asks for the thread's name, once.
+#[cold]
+fn ask_role() -> ThreadRole {
+    let mut name = [0_u8; 16];
+    // SAFETY: the call writes at most 16 bytes to memory of our own.
+    let asked = unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    // SAFETY: the call takes nothing and changes nothing.
+    let is_first = unsafe { libc::syscall(libc::SYS_gettid) } == libc::c_long::from(process_number());
+    let is_own = asked == 0 && name.starts_with(b"forebay-") && !is_first;
+    let role = if is_own { ThreadRole::Own } else { ThreadRole::Program };
+    ROLE.set(role);
+    role
+}
+
+fn errno() -> i32 {
+    // SAFETY: the address is that of this thread's own number.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Has a call of this thread fail with `number`.
+pub(crate) fn set_errno(number: i32) {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = number };
+}

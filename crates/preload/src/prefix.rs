@@ -1,0 +1,254 @@
+//! Whether a path may lie under the origin's prefix: a comparison of names that asks nobody.
+//!
+//! A path that may is opened first, and the kernel then says where it really led. A link that lies elsewhere and leads here is not
+//! followed by this comparison: such a file is read as if this library were not there.
+//!
+//! Nothing here allocates: the first file of a process may be opened by its allocator.
+
+#![expect(unsafe_code, reason = "asks the C library for variables and folders without allocating")]
+
+use std::{
+    ffi::{CStr, c_char},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU8, Ordering::Relaxed},
+    },
+};
+
+use crate::inside;
+
+/// The prefix as it is given, and with links resolved.
+#[derive(Debug)]
+struct OriginPrefix {
+    given: PathText,
+    real: PathText,
+}
+
+/// A path in memory of its own.
+#[derive(Clone, Copy)]
+struct PathText {
+    bytes: [u8; PATH_BYTES],
+    len: usize,
+}
+
+/// No path is longer for the kernel.
+const PATH_BYTES: usize = 4096;
+
+impl std::fmt::Debug for PathText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from_utf8_lossy(self.get()))
+    }
+}
+
+impl PathText {
+    /// The path that a setting of `value` names, unless it is too long: a dollar stands in it as `$$`.
+    fn of_setting(value: &[u8]) -> Option<Self> {
+        let mut text = Self { bytes: [0; PATH_BYTES], len: 0 };
+        let mut rest = value;
+        while let [first, after @ ..] = rest {
+            // The last byte stays zero: the text is handed to C.
+            *text.bytes[..PATH_BYTES - 1].get_mut(text.len)? = *first;
+            text.len += 1;
+            rest = if *first == b'$' { after.strip_prefix(b"$").unwrap_or(after) } else { after };
+        }
+        Some(text)
+    }
+
+    /// What `write` writes: a text that ends with a zero byte; nothing where it answers null.
+    fn written(write: impl FnOnce(*mut c_char) -> *mut c_char) -> Option<Self> {
+        let mut text = Self { bytes: [0; PATH_BYTES], len: 0 };
+        if write(text.bytes.as_mut_ptr().cast()).is_null() {
+            return None;
+        }
+        text.len = text.bytes.iter().position(|byte| *byte == 0)?;
+        Some(text)
+    }
+
+    fn get(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+static PREFIX: OnceLock<Option<OriginPrefix>> = OnceLock::new();
+
+const UNKNOWN: u8 = 0;
+const OFF: u8 = 1;
+const ON: u8 = 2;
+/// Whether anything is managed in this process.
+static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+const UNRELATED: u8 = 1;
+const RELATED: u8 = 2;
+/// How the working directory lies to the prefix.
+static WORKING_FOLDER: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+/// True when the file that `path` leads to may lie under the prefix.
+#[inline]
+pub(crate) fn may_cover(path: &CStr) -> bool {
+    match MODE.load(Relaxed) {
+        OFF => false,
+        ON => looks_covered(path.to_bytes()),
+        _ => begin() && looks_covered(path.to_bytes()),
+    }
+}
+
+/// The same for a path relative to an open folder other than the working directory.
+#[inline]
+pub(crate) fn may_cover_below_folder(path: &CStr) -> bool {
+    match MODE.load(Relaxed) {
+        OFF => false,
+        mode => (mode == ON || begin()) && (!path.to_bytes().starts_with(b"/") || may_cover(path)),
+    }
+}
+
+/// True when `path`, which has no links in it, lies under the prefix.
+pub(crate) fn covers(path: &Path) -> bool {
+    let Some(Some(prefix)) = PREFIX.get() else { return false };
+    starts_with(path.as_os_str().as_bytes(), prefix.real.get())
+}
+
+/// True where there is a prefix.
+pub(crate) fn is_on() -> bool {
+    match MODE.load(Relaxed) {
+        UNKNOWN => begin(),
+        mode => mode == ON,
+    }
+}
+
+/// Nothing is managed in this process from now on.
+pub(crate) fn switch_off() {
+    MODE.store(OFF, Relaxed);
+}
+
+/// The working directory is another by now.
+pub(crate) fn forget_working_folder() {
+    WORKING_FOLDER.store(UNKNOWN, Relaxed);
+}
+
+/// Reads the prefix from the environment, when the first file is opened; true where there is one.
+#[cold]
+fn begin() -> bool {
+    let found = inside::run(|| {
+        let prefix = PREFIX.get_or_init(from_environment);
+        if prefix.is_some() {
+            inside::begin_process();
+        }
+        MODE.store(if prefix.is_some() { ON } else { OFF }, Relaxed);
+        Some(prefix.is_some())
+    });
+    found.unwrap_or(false)
+}
+
+fn from_environment() -> Option<OriginPrefix> {
+    // SAFETY: the name ends with a zero byte.
+    let variable = unsafe { libc::getenv(c"FOREBAY_ORIGIN".as_ptr()) };
+    if variable.is_null() {
+        return None;
+    }
+    // SAFETY: variables are texts that end with a zero byte; it is copied at once.
+    let value = unsafe { CStr::from_ptr(variable) }.to_bytes();
+    let given = PathText::of_setting(value).filter(|given| given.get().starts_with(b"/"))?;
+    // SAFETY: the text ends with a zero byte, and there is room for the longest path.
+    let real = PathText::written(|into| unsafe { libc::realpath(given.bytes.as_ptr().cast(), into) });
+    Some(OriginPrefix { given, real: real.unwrap_or(given) })
+}
+
+fn looks_covered(path: &[u8]) -> bool {
+    let Some(Some(prefix)) = PREFIX.get() else { return false };
+    if path.first() == Some(&b'/') {
+        let (given, real) = (prefix.given.get(), prefix.real.get());
+        return climbs_or_lies_under(path, given) || given != real && climbs_or_lies_under(path, real);
+    }
+    let mut relation = WORKING_FOLDER.load(Relaxed);
+    if relation == UNKNOWN {
+        relation = ask_working_folder(prefix);
+    }
+    relation == RELATED || has_parents(path)
+}
+
+/// How the working directory lies to the prefix: a relative path reaches it from above, from within, or not at all.
+#[cold]
+fn ask_working_folder(prefix: &OriginPrefix) -> u8 {
+    // SAFETY: there is as much room as is said.
+    let folder = PathText::written(|into| unsafe { libc::getcwd(into, PATH_BYTES) });
+    let Some(folder) = folder else { return RELATED };
+    let (folder, prefix) = (folder.get(), prefix.real.get());
+    let is_related = starts_with(folder, prefix) || starts_with(prefix, folder);
+    let relation = if is_related { RELATED } else { UNRELATED };
+    WORKING_FOLDER.store(relation, Relaxed);
+    relation
+}
+
+/// True when `path` is `folder` or lies in it; both are written without detours.
+fn starts_with(path: &[u8], folder: &[u8]) -> bool {
+    folder == b"/" || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
+fn has_parents(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|name| name == b"..")
+}
+
+/// True when the absolute `path`, with repeated slashes and `.` left out, lies under `prefix`, or may do so by a `..`.
+fn climbs_or_lies_under(path: &[u8], prefix: &[u8]) -> bool {
+    let (mut rest, mut wanted) = (path, prefix);
+    loop {
+        rest = skip_slashes(rest);
+        wanted = skip_slashes(wanted);
+        if wanted.is_empty() {
+            return true;
+        }
+        if let [b'.', after @ ..] = rest
+            && after.first().is_none_or(|next| *next == b'/')
+        {
+            rest = after;
+            continue;
+        }
+        let len = wanted.iter().position(|byte| *byte == b'/').unwrap_or(wanted.len());
+        let (name, after) = wanted.split_at(len);
+        match rest.strip_prefix(name) {
+            Some(left) if left.first().is_none_or(|next| *next == b'/') => (rest, wanted) = (left, after),
+            _ => return has_parents(rest),
+        }
+    }
+}
+
+fn skip_slashes(mut path: &[u8]) -> &[u8] {
+    while let [b'/', rest @ ..] = path {
+        path = rest;
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_compared_by_whole_names_whatever_slashes_and_dots_it_has() {
+        let may = |path: &str| climbs_or_lies_under(path.as_bytes(), b"/pfs/set");
+        for path in ["/pfs/set", "/pfs/set/a", "//pfs///set//a", "/./pfs/./set/./a", "/pfs/set/../x"] {
+            assert!(may(path), "{path}");
+        }
+        for path in ["/", "/pfs", "/pfs/sets", "/pfs/se", "/pf/set", "/pfs/.set/a", "/x/pfs/set"] {
+            assert!(!may(path), "{path}");
+        }
+        assert!(may("/x/../pfs/set/a"), "the kernel says where it leads");
+    }
+
+    #[test]
+    fn a_dollar_stands_twice_in_a_setting_and_a_path_has_to_fit() {
+        let path = |value: &[u8]| PathText::of_setting(value).map(|text| text.get().to_vec());
+        assert_eq!(path(b"/a/$$b/$$$$").as_deref(), Some(&b"/a/$b/$$"[..]));
+        assert_eq!(path(&[b'/'; PATH_BYTES - 1]).map(|path| path.len()), Some(PATH_BYTES - 1));
+        assert_eq!(path(&[b'/'; PATH_BYTES]), None);
+    }
+
+    #[test]
+    fn folders_above_and_below_each_other_are_told_from_neighbours() {
+        assert!(starts_with(b"/a/b", b"/a") && starts_with(b"/a", b"/a") && starts_with(b"/a", b"/"));
+        assert!(!starts_with(b"/ab", b"/a") && !starts_with(b"/", b"/a"));
+        assert!(has_parents(b"../x") && has_parents(b"x/..") && !has_parents(b"x..y/..z"));
+    }
+}

@@ -1,0 +1,25 @@
+//! What is counted for `forebay run`: counters that all processes of a run share, where `FOREBAY_RUN` names their folder.
+
+use std::{env, path::Path, sync::OnceLock};
+
+use forebay_scratch::{RunCounter, RunCounters};
+
+static COUNTERS: OnceLock<Option<RunCounters>> = OnceLock::new();
+
+/// Opens the counters of the run, and counts this process; what is not there is not counted.
+pub(crate) fn begin() {
+    COUNTERS.get_or_init(|| {
+        let folder = env::var_os("FOREBAY_RUN")?;
+        let counters = RunCounters::open(Path::new(&folder)).ok()?;
+        counters.add(RunCounter::Processes, 1);
+        Some(counters)
+    });
+}
+
+/// Adds to a counter of the run, if this process is part of one.
+#[inline]
+pub(crate) fn add(counter: RunCounter, amount: u64) {
+    if let Some(Some(counters)) = COUNTERS.get() {
+        counters.add(counter, amount);
+    }
+}

@@ -1,0 +1,12 @@
+//! Programs that know nothing of forebay run with the library in `LD_PRELOAD`, and see what they would have seen without.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
+
+mod calls;
+mod changes;
+mod cost;
+mod faults;
+mod programs;
+mod support;
+mod symbols;

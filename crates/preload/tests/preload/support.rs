@@ -1,0 +1,191 @@
+//! A set of files, a tier, and programs that are run with and without the library.
+
+use std::{
+    collections::HashMap,
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::OnceLock,
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use forebay_scratch::{RunCounter, RunCounters};
+use tempfile::TempDir;
+
+/// The library, which cargo has built beside this test.
+pub(crate) fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let library = test.with_file_name("libforebay_preload.so");
+    assert!(library.is_file(), "{} is not there", library.display());
+    library
+}
+
+/// A program in C from this folder, compiled once.
+pub(crate) fn c_program(name: &'static str) -> PathBuf {
+    static BUILT: OnceLock<TempDir> = OnceLock::new();
+    let folder = BUILT.get_or_init(|| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+    let (program, source) = (folder.path().join(name), Path::new("tests/preload").join(format!("{name}.c")));
+    if !program.exists() {
+        let part = folder.path().join(format!("{name}.{:?}.part", thread::current().id()));
+        let flags = ["-O2", "-D_FORTIFY_SOURCE=2", "-D_GNU_SOURCE", "-pthread", "-Wno-unused-result", "-o"];
+        let built = Command::new("cc").args(flags).arg(&part).arg(&source).status().unwrap();
+        assert!(built.success(), "{} does not compile", source.display());
+        fs::rename(part, &program).unwrap();
+    }
+    program
+}
+
+/// A folder of files, and tiers on another device.
+pub(crate) struct Set {
+    folder: TempDir,
+    tier: TempDir,
+    runs: TempDir,
+}
+
+/// What a program printed, and what its run counted.
+pub(crate) struct Ran {
+    pub(crate) output: Output,
+    pub(crate) counts: HashMap<&'static str, u64>,
+}
+
+impl Ran {
+    pub(crate) fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
+    pub(crate) fn count(&self, counter: RunCounter) -> u64 {
+        self.counts[counter.name()]
+    }
+
+    /// What it printed, after it ended well and said nothing on its standard error.
+    pub(crate) fn good(&self) -> String {
+        let error = String::from_utf8_lossy(&self.output.stderr);
+        assert!(self.output.status.success() && error.is_empty(), "{}: {error}", self.output.status);
+        self.stdout()
+    }
+}
+
+impl Set {
+    /// Files by their names, old enough to be copied.
+    pub(crate) fn new(files: &[(&str, usize)]) -> Self {
+        let set = Self {
+            folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
+            tier: tempfile::tempdir_in("/dev/shm").unwrap(),
+            runs: tempfile::tempdir().unwrap(),
+        };
+        let device = |folder: &TempDir| fs::metadata(folder.path()).unwrap().dev();
+        assert_ne!(device(&set.folder), device(&set.tier), "what lies on the tier's device is not copied");
+        fs::create_dir(set.folder.path().join("set")).unwrap();
+        for (name, len) in files {
+            set.write(name, *len);
+        }
+        set.settle();
+        set
+    }
+
+    /// The folder that is the prefix, and below which the files lie.
+    pub(crate) fn origin(&self) -> PathBuf {
+        self.folder.path().join("set")
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.origin().join(name)
+    }
+
+    pub(crate) fn tier(&self) -> &Path {
+        self.tier.path()
+    }
+
+    /// Writes a file whose bytes follow from its name.
+    pub(crate) fn write(&self, name: &str, len: usize) {
+        fs::write(self.path(name), bytes(name, len)).unwrap();
+    }
+
+    /// Waits until the last change of every file is older than the clock's grain: younger files are not copied.
+    pub(crate) fn settle(&self) {
+        let changed =
+            |entry: fs::DirEntry| Duration::from_secs(entry.metadata().unwrap().ctime().unsigned_abs());
+        let last = fs::read_dir(self.origin()).unwrap().flatten().map(changed).max().unwrap_or_default();
+        while SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
+            < last + Duration::from_secs(3)
+        {
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// The program as it runs without the library.
+    pub(crate) fn plain(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    /// The same with the library, a disk tier that is kept, and counters in `run`.
+    pub(crate) fn preloaded_in(&self, program: impl AsRef<Path>, run: &Path) -> Command {
+        let mut command = self.plain(program);
+        command
+            .env("LD_PRELOAD", library())
+            .env("FOREBAY_ORIGIN", self.origin())
+            .env("FOREBAY_TIERS", format!("disk:{}:1GiB:keep", self.tier().display()))
+            .env("FOREBAY_RUN", run);
+        command
+    }
+
+    /// A folder with new counters.
+    pub(crate) fn new_run(&self) -> (PathBuf, RunCounters) {
+        let folder = tempfile::tempdir_in(self.runs.path()).unwrap().keep();
+        let counters = RunCounters::create(&folder).unwrap();
+        (folder, counters)
+    }
+
+    /// Runs the program with the library and tells what it did.
+    pub(crate) fn run(&self, program: impl AsRef<Path>, arguments: &[&str]) -> Ran {
+        self.run_with(program, arguments, |command| command)
+    }
+
+    /// The same with more settings.
+    pub(crate) fn run_with(
+        &self,
+        program: impl AsRef<Path>,
+        arguments: &[&str],
+        change: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Ran {
+        let (folder, counters) = self.new_run();
+        let mut command = self.preloaded_in(program, &folder);
+        let output = change(command.args(arguments)).output().unwrap();
+        let counts =
+            counters.snapshot().into_iter().map(|(counter, count)| (counter.name(), count)).collect();
+        Ran { output, counts }
+    }
+
+    /// Reads files by `cat` until each is opened on its copy.
+    pub(crate) fn place(&self, names: &[&str]) {
+        let paths: Vec<String> = names.iter().map(|name| self.path(name).display().to_string()).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let began = Instant::now();
+        loop {
+            let ran = self.run("cat", &paths);
+            assert!(ran.output.status.success(), "{}", String::from_utf8_lossy(&ran.output.stderr));
+            if ran.count(RunCounter::OpensOnCopy) == names.len() as u64 {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_secs(300), "never whole: {:?}", ran.counts);
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Bytes that follow from `name`, no two blocks of them alike.
+pub(crate) fn bytes(name: &str, len: usize) -> Vec<u8> {
+    let mut state = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (0..len)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state.to_le_bytes()[7]
+        })
+        .collect()
+}

@@ -1,0 +1,264 @@
+//! Every function of the C library that has to do with files and that programs of the field use is hooked, or needs no hook.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::support::library;
+
+/// Functions that need no hook, by the reason.
+const SAFE: &[(&str, &str)] = &[
+    (
+        "take a path: names are the origin's and lead to it",
+        "access eaccess euidaccess faccessat stat stat64 lstat lstat64 __xstat __xstat64 __lxstat __lxstat64 statfs statfs64 \
+         statvfs statvfs64 chmod fchmodat chown fchownat lchown chroot getxattr lgetxattr listxattr llistxattr setxattr \
+         lsetxattr removexattr lremovexattr link linkat symlink symlinkat mkdir mkdirat mkdtemp mkfifo mkfifoat mknod mknodat \
+         __xmknod __xmknodat readlink readlinkat __readlink_chk __readlinkat_chk realpath __realpath_chk \
+         canonicalize_file_name rmdir utime utimes utimensat lutimes pathconf getcwd __getcwd_chk get_current_dir_name",
+    ),
+    (
+        "change names alone: a copy belongs to a version of a file under its name, and what is open stays open",
+        "rename renameat renameat2 remove unlink unlinkat",
+    ),
+    (
+        "are about folders, of which there are no copies",
+        "opendir fdopendir closedir readdir readdir64 readdir_r readdir64_r rewinddir seekdir telldir dirfd scandir scandir64 \
+         scandirat alphasort alphasort64 glob glob64 globfree globfree64 ftw ftw64 nftw nftw64 fts_open fts_read fts_close",
+    ),
+    (
+        "write, by descriptors that are never managed",
+        "write pwrite pwrite64 writev pwritev pwritev64 pwritev2 pwritev64v2 ftruncate ftruncate64 fallocate fallocate64 \
+         posix_fallocate posix_fallocate64 fsync fdatasync sync syncfs sync_file_range msync umask",
+    ),
+    (
+        "read a stream, whose descriptor is open on a copy or on the origin",
+        "fdopen fread fread_unlocked __fread_chk __fread_unlocked_chk fgetc fgetc_unlocked getc getc_unlocked _IO_getc fgets \
+         fgets_unlocked __fgets_chk __fgets_unlocked_chk getline getdelim __getdelim ungetc fscanf __isoc99_fscanf \
+         __isoc23_fscanf vfscanf __isoc99_vfscanf fseek fseeko fseeko64 ftell ftello ftello64 rewind fgetpos fgetpos64 fsetpos \
+         fsetpos64 fflush fflush_unlocked fwrite fwrite_unlocked fputc fputs putc fputs_unlocked fileno fileno_unlocked feof ferror setvbuf setbuf \
+         flockfile funlockfile ftrylockfile fputwc fgetwc getwc fgetws fopencookie fmemopen open_memstream popen pclose \
+         tmpfile tmpfile64 tmpnam tempnam perror scanf __isoc99_scanf fwide clearerr __fpending __fsetlocking __uflow __overflow",
+    ),
+    (
+        "make descriptors that are no files under the prefix; a slot that has the same number is compared with its file first",
+        "memfd_create shm_open shm_unlink eventfd eventfd_read eventfd_write timerfd_create timerfd_settime timerfd_gettime \
+         signalfd inotify_init inotify_init1 inotify_add_watch inotify_rm_watch pipe pipe2 socket socketpair accept accept4 \
+         epoll_create epoll_create1 openpty forkpty ttyname ttyname_r posix_openpt ptsname ptsname_r mq_open mq_close pidfd_open userfaultfd",
+    ),
+    ("fork, and have the handlers of a fork run", "fork _Fork __register_atfork pthread_atfork"),
+    (
+        "start another program: descriptors that it inherits are the kernel's, with one position for all who share them",
+        "vfork posix_spawn posix_spawnp posix_spawn_file_actions_addclose posix_spawn_file_actions_adddup2 \
+         posix_spawn_file_actions_addopen posix_spawn_file_actions_destroy posix_spawn_file_actions_init \
+         posix_spawn_file_actions_addclosefrom_np posix_spawn_file_actions_addchdir_np posix_spawn_file_actions_addfchdir_np \
+         posix_spawnattr_destroy posix_spawnattr_init posix_spawnattr_setflags posix_spawnattr_setpgroup \
+         posix_spawnattr_setschedparam posix_spawnattr_setschedpolicy posix_spawnattr_setsigdefault posix_spawnattr_setsigmask \
+         execl execle execlp execveat system",
+    ),
+    (
+        "read by the kernel past any hook: the origin's bytes, or those of a copy that is open",
+        "splice tee vmsplice readahead io_submit io_setup syscall aio_read aio_read64 aio_error aio_return aio_suspend lio_listio",
+    ),
+    (
+        "are about memory that is mapped, whichever file it shows",
+        "mremap madvise posix_madvise mincore mlock mlock2 mlockall munlock mprotect munmap process_vm_readv",
+    ),
+    (
+        "ask or set what does not depend on the bytes of a file",
+        "ioctl fpathconf isatty select pselect poll ppoll epoll_ctl epoll_wait sendmsg recvmsg getdtablesize",
+    ),
+    (
+        "open files of the system's own",
+        "dlopen dlmopen dlclose dladdr catopen catgets catclose openlog closelog setlocale newlocale getpwnam getpwuid \
+         getpwuid_r getpwnam_r getpwent setpwent endpwent setmntent getmntent getmntent_r endmntent iconv_open iconv_close bindtextdomain",
+    ),
+];
+
+/// Parts of names by which a function has to do with files.
+const ABOUT_FILES: &[&str] = &[
+    "open",
+    "read",
+    "write",
+    "stat",
+    "seek",
+    "mmap",
+    "map",
+    "dup",
+    "close",
+    "fcntl",
+    "flock",
+    "lockf",
+    "advise",
+    "rename",
+    "link",
+    "trunc",
+    "sendfile",
+    "copy_file",
+    "splice",
+    "fd",
+    "dir",
+    "xattr",
+    "chmod",
+    "chown",
+    "utime",
+    "sync",
+    "fallocate",
+    "ioctl",
+    "spawn",
+    "fork",
+    "exec",
+    "uring",
+    "aio_",
+    "temp",
+    "access",
+    "glob",
+    "ftw",
+    "fts_",
+    "tmpfile",
+    "getc",
+    "gets",
+    "fflush",
+    "getline",
+    "scanf",
+    "umask",
+    "chroot",
+    "path",
+];
+
+/// Functions whose names have such a part and that have nothing to do with files.
+const OTHERS: &[&str] = &[
+    "pthread_",
+    "sem_",
+    "sched_",
+    "strdup",
+    "strndup",
+    "__strdup",
+    "__strndup",
+    "wcsdup",
+    "sscanf",
+    "swscanf",
+    "vsscanf",
+    "trunc",
+    "truncf",
+    "truncl",
+    "FD_",
+    "__fdelt",
+    "feupdateenv",
+    "getcontext",
+    "setcontext",
+    "makecontext",
+    "swapcontext",
+    "fdim",
+    "getsockopt",
+    "res_",
+    "ns_",
+    "if_",
+    "thrd_",
+    "mtx_",
+    "cnd_",
+    "tss_",
+    "atomic_",
+    "__sched",
+    "__pthread",
+    "__isoc99_sscanf",
+    "__isoc23_sscanf",
+    "__isoc99_vsscanf",
+    "__isoc99_swscanf",
+    "lgamma",
+    "__res",
+    "__fread_chk",
+    "uname",
+    "getchar",
+    "gnu_get",
+];
+
+fn is_about_files(name: &str) -> bool {
+    let is_other = OTHERS.iter().any(|other| {
+        if other.ends_with('_') || other.starts_with("__") { name.starts_with(other) } else { name == *other }
+    });
+    !name.starts_with("_Z") && !is_other && ABOUT_FILES.iter().any(|part| name.contains(part))
+}
+
+/// What `nm` lists of the dynamic symbols of a library.
+fn symbols(kind: &str, library: &Path) -> Vec<String> {
+    let output = Command::new("nm").args(["-D", kind]).arg(library).output().unwrap();
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    listed.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect()
+}
+
+/// Libraries below `folder`.
+fn libraries(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let is_library = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => libraries(&path, found),
+            Ok(kind) if kind.is_file() && is_library => found.push(path),
+            _ => {}
+        }
+    }
+}
+
+/// The interpreter, its library and modules, and the packages of it that are there.
+fn programs() -> Vec<PathBuf> {
+    let python = std::env::var_os("FOREBAY_PYTHON").unwrap_or_else(|| "python3".into());
+    let script = "import sys, os, sysconfig as s, importlib.util as u\n\
+        print(os.path.realpath(sys.executable)); print(os.path.join(s.get_config_var('LIBDIR'), s.get_config_var('LDLIBRARY')))\n\
+        print(s.get_config_var('DESTSHARED'))\n\
+        for name in 'h5py torch pyarrow tensorflow numpy netCDF4 PIL tables safetensors'.split():\n\
+        \x20   spec = u.find_spec(name)\n\
+        \x20   if spec: print(os.path.dirname(spec.origin)); print(os.path.dirname(spec.origin).lower() + '.libs')\n";
+    let output = Command::new(python).args(["-c", script]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut found = Vec::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let path = PathBuf::from(line);
+        if path.is_dir() {
+            libraries(&path, &mut found)
+        } else if path.is_file() {
+            found.push(path)
+        }
+    }
+    assert!(
+        found.iter().any(|path| path.display().to_string().contains("h5py")),
+        "h5py is not there: {found:?}"
+    );
+    found
+}
+
+#[test]
+fn every_function_for_files_that_programs_of_the_field_import_is_hooked_or_safe() {
+    let hooked: BTreeSet<String> = symbols("--defined-only", &library()).into_iter().collect();
+    let safe: BTreeSet<&str> = SAFE.iter().flat_map(|(_, names)| names.split_whitespace()).collect();
+    let twice: Vec<_> = safe.iter().filter(|name| hooked.contains(**name)).collect();
+    assert!(twice.is_empty(), "hooked and said to be safe: {twice:?}");
+    let mut missing = BTreeMap::new();
+    for program in programs() {
+        for symbol in symbols("--undefined-only", &program) {
+            let Some((name, version)) = symbol.split_once('@') else { continue };
+            let is_known = hooked.contains(name) || safe.contains(name) || name == "closefrom";
+            if version.trim_start_matches('@').starts_with("GLIBC_") && is_about_files(name) && !is_known {
+                missing.entry(name.to_owned()).or_insert(program.clone());
+            }
+        }
+    }
+    assert!(
+        missing.is_empty(),
+        "neither hooked nor listed as safe, each with a library that imports it: {missing:#?}"
+    );
+}
+
+#[test]
+fn functions_for_files_are_told_from_others() {
+    for name in
+        ["open64", "preadv64v2", "copy_file_range", "fgets", "posix_spawn", "io_uring_setup", "__read_chk"]
+    {
+        assert!(is_about_files(name), "{name}");
+    }
+    for name in ["pthread_create", "strdup", "malloc", "truncf", "sscanf", "_ZNSi4readEPcl", "memcpy"] {
+        assert!(!is_about_files(name), "{name}");
+    }
+}

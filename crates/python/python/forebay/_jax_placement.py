@@ -1,0 +1,226 @@
+"""Where arrays of JAX lie, and whether they had to be copied to get there."""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ._batch import array_of
+from ._forebay import Memory, RawBatch
+from ._jax_batch import jax
+from .transforms import Cast
+
+NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
+"""What JAX makes of numbers of 64 bits, unless it is told to keep them."""
+
+
+class HandOver:
+    """How arrays came to JAX, counted: the same memory (``shared``), copied by JAX (``copied``), copied because DLPack was
+    refused (``refused``), made numbers of 32 bits (``narrowed``), or sent to a device or to several (``placed``)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys(("shared", "copied", "refused", "narrowed", "placed"), 0)
+        self.why: str | None = None
+        """What JAX said when it first refused."""
+
+    def note(self, what: str, why: str | None = None, count: int = 1) -> None:
+        """Counts an array, or several."""
+        with self._lock:
+            self._counts[what] += count
+            self.why = self.why or why
+
+    def counts(self) -> dict[str, Any]:
+        """How many arrays came how."""
+        with self._lock:
+            return {**self._counts, "why_refused": self.why}
+
+
+class Placement:
+    """Arrays in memory of the host, which JAX takes over by DLPack."""
+
+    is_ahead = False
+    """Whether it pays to place batches before they are asked for."""
+
+    def __init__(self, hand_over: HandOver, device: Any = None) -> None:
+        self._hand_over, self._device = hand_over, device
+        self._quick = quick_from_dlpack()
+        self._narrow: dict[str, str] = {}
+        self._was_narrowed: set[str] = set()
+
+    def fill(self, raw: RawBatch, batch: dict[str, Any]) -> bool:
+        """Puts the fields of ``raw`` into ``batch``, all by one call; false where it has to be field by field."""
+        if self._quick is None or self._narrow:
+            return False
+        raw.fill(batch, self._quick, self._late)
+        # Those that came late count for themselves.
+        self._hand_over.note("shared", count=len(batch) - len(self._was_narrowed))
+        if self._was_narrowed:
+            self._hand_over.note("narrowed", count=len(self._was_narrowed))
+        return True
+
+    def _late(self, memory: Memory) -> Any:
+        """A field that the quick conversion did not take."""
+        self._hand_over.note("narrowed" if memory.name in self._was_narrowed else "shared", count=-1)
+        return self._shared(memory)
+
+    def narrow(self, types: dict[str, str], is_done: bool) -> None:
+        """Has fields of 64 bits become what ``types`` says, or notes that they are, where that ``is_done`` already."""
+        self._was_narrowed = set(types)
+        self._narrow = {} if is_done else types
+
+    def of_memory(self, memory: Memory) -> Any:
+        """The field that lies in ``memory``."""
+        narrow = self._narrow.get(memory.name)
+        if narrow is not None:
+            self._hand_over.note("narrowed")
+            return jax.device_put(array_of(memory).astype(narrow), self._device)
+        if self._quick is not None:
+            try:
+                made = self._quick(memory.__dlpack__())
+            except Exception:
+                return self._shared(memory)
+            self._hand_over.note("narrowed" if memory.name in self._was_narrowed else "shared")
+            return made
+        return self._shared(memory)
+
+    def _shared(self, memory: Memory) -> Any:
+        """The same as JAX's own function has it, which copies where it has to."""
+        array = array_of(memory)
+        try:
+            made = jax.dlpack.from_dlpack(memory)
+        except Exception as error:
+            # What it raises differs by version and by backend; the values are the same either way.
+            self._hand_over.note("refused", f"{type(error).__name__}: {error}")
+            return jax.device_put(array, self._device)
+        is_shared = array.size == 0 or made.unsafe_buffer_pointer() == array.__array_interface__["data"][0]
+        self._hand_over.note("shared" if is_shared else "copied")
+        return made
+
+    def of_value(self, value: Any, name: str | None = None) -> Any:
+        """``value``, an array that a callable of the user made; whatever is no array of numbers stays as it is."""
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biufcV":
+            return self._put(value, name)
+        return value
+
+    def _put(self, array: Any, name: str | None) -> Any:
+        return jax.device_put(array, self._device)
+
+
+class DevicePlacement(Placement):
+    """Arrays on one device that has memory of its own."""
+
+    is_ahead = True
+
+    def fill(self, raw: RawBatch, batch: dict[str, Any]) -> bool:
+        return False
+
+    def of_memory(self, memory: Memory) -> Any:
+        self._hand_over.note("placed")
+        return self._put(array_of(memory), memory.name)
+
+
+class ShardedPlacement(Placement):
+    """Arrays over several devices, of several processes too: each brings what it has read."""
+
+    is_ahead = True
+
+    def __init__(self, hand_over: HandOver, sharding: Any) -> None:
+        super().__init__(hand_over)
+        self._sharding = sharding
+
+    def fill(self, raw: RawBatch, batch: dict[str, Any]) -> bool:
+        return False
+
+    def of_memory(self, memory: Memory) -> Any:
+        self._hand_over.note("placed")
+        return self._put(array_of(memory), memory.name)
+
+    def _put(self, array: Any, name: str | None) -> Any:
+        return jax.make_array_from_process_local_data(self._of(name), array)
+
+    def _of(self, name: str | None) -> Any:
+        if not isinstance(self._sharding, Mapping):
+            return self._sharding
+        if name not in self._sharding:
+            raise ValueError(f"no sharding for field {name!r}; there are those of {', '.join(map(str, self._sharding))}")
+        return self._sharding[name]
+
+
+@functools.cache
+def quick_from_dlpack() -> Callable[[Any], Any] | None:
+    """JAX's conversion of a capsule, without what ``from_dlpack`` asks anew for each array: a third of its time is an exception of a backend that has no
+    streams. Nothing where this JAX has it by another name or takes other arguments."""
+    try:
+        from jax._src.lib import _jax  # type: ignore[import-not-found]
+
+        convert, device = _jax.dlpack_managed_tensor_to_buffer, jax.local_devices(backend="cpu")[0]
+    except (ImportError, AttributeError, RuntimeError):
+        return None
+    tried = _aligned(np.arange(32, dtype=np.float32))
+    # No stream, and no copy: what it cannot share is an error. Newer ones want the kind of the device besides.
+    for rest in ((None, False, 1), (None, False)):
+        try:
+            made = convert(tried.__dlpack__(), device, *rest)
+        except Exception:
+            continue
+        if isinstance(made, jax.Array) and made.devices() == {device} and np.array_equal(made, tried):
+            return _given_last(convert, device, rest)
+    return None
+
+
+def _given_last(convert: Callable[..., Any], device: Any, rest: tuple[Any, ...]) -> Callable[[Any], Any]:
+    if len(rest) == 3:
+        stream, copy, kind = rest
+        return lambda capsule: convert(capsule, device, stream, copy, kind)
+    stream, copy = rest
+    return lambda capsule: convert(capsule, device, stream, copy)
+
+
+def _aligned(values: Any) -> Any:
+    """``values`` at an address that is a multiple of 64."""
+    room = np.empty(values.nbytes + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    room[start : start + values.nbytes] = values.view(np.uint8)
+    return room[start : start + values.nbytes].view(values.dtype)
+
+
+def narrow_types(fields: Iterable[tuple[str, np.dtype[Any]]]) -> dict[str, str]:
+    """By field of 64 bits, what JAX makes of it; nothing where it keeps them."""
+    if jax.config.jax_enable_x64:
+        return {}
+    return {name: NARROW[dtype.name] for name, dtype in fields if dtype.name in NARROW}
+
+
+def with_casts(spec: dict[str, Any] | None, types: dict[str, str]) -> dict[str, Any]:
+    """The transforms of ``spec``, and a cast of each field of ``types`` after all that is done to it."""
+    made = json.loads(json.dumps(spec or {"fields": [], "is_selection": False}))
+    for name, dtype in types.items():
+        found = next((one for one in made["fields"] if one["name"] == name), None)
+        if found is None:
+            found = {"name": name, "from": [name], "ops": []}
+            made["fields"].append(found)
+        if found["ops"] and found["ops"][-1]["op"] == "cast":
+            found["ops"].pop()
+        found["ops"].append(Cast(dtype)._spec())
+    return dict(made)
+
+
+def placement_of(hand_over: HandOver, device: Any, sharding: Any) -> Placement:
+    """Where the batches go: over ``sharding``, to ``device``, or to the device that JAX takes by default."""
+    if sharding is not None:
+        if device is not None:
+            raise ValueError("device= and sharding=: a sharding names the devices itself")
+        return ShardedPlacement(hand_over, sharding)
+    target = device if device is not None else jax.config.jax_default_device
+    if isinstance(target, str):
+        target = jax.local_devices(backend=target)[0]
+    target = jax.local_devices()[0] if target is None else target
+    if getattr(target, "platform", "") == "cpu" and target == jax.local_devices(backend="cpu")[0]:
+        return Placement(hand_over, device)
+    return DevicePlacement(hand_over, target)

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs the C interface: capi.sh [--dev] [PREFIX]. libforebay.so, forebay.h and forebay.pc go to PREFIX/lib, PREFIX/include
+# and PREFIX/lib/pkgconfig (default: the cargo target folder, capi); prints PREFIX.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+profile=release
+arguments=(--release)
+prefix=
+while (($#)); do
+  case $1 in
+    --dev) profile=debug; arguments=() ;;
+    -*) echo "capi.sh: unknown option $1" >&2; exit 2 ;;
+    *) prefix=$1 ;;
+  esac
+  shift
+done
+target=${CARGO_TARGET_DIR:-$(cargo metadata --format-version 1 --no-deps | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')}
+prefix=$(realpath -m "${prefix:-$target/capi}")
+
+cargo build --quiet "${arguments[@]}" -p forebay-capi >&2
+mkdir -p "$prefix/lib/pkgconfig" "$prefix/include"
+# By rename: a program that has the old file mapped keeps it.
+install -m 755 "$target/$profile/libforebay_capi.so" "$prefix/lib/.libforebay.so.1.$$"
+mv "$prefix/lib/.libforebay.so.1.$$" "$prefix/lib/libforebay.so.1"
+ln -sfn libforebay.so.1 "$prefix/lib/libforebay.so"
+install -m 644 crates/capi/include/forebay.h "$prefix/include/forebay.h"
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" crates/capi/forebay.pc.in >"$prefix/lib/pkgconfig/forebay.pc"
+echo "$prefix"

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# The long checks of `forebay run`: deep-run.sh [PART…], all parts unless some are named. FOREBAY_LONG=1 is what the tests go by.
+#   programs  other people's programs under it, their outputs next to plain runs; h5py's own tests with TMPDIR under the prefix
+#   own       the Python package's own tests inside it, TMPDIR under the prefix
+set -euo pipefail
+# shellcheck source=scripts/env.sh
+source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+
+export FOREBAY_LONG=1
+
+# An environment with TensorFlow, which does not go with PyTorch in one process.
+need_tensorflow() {
+    local environment=$CACHE/tensorflow-run-1
+    if [[ ! -e $environment/ready ]]; then
+        say "installing TensorFlow into $environment"
+        rm -rf "$environment"
+        "$PYTHON" -m venv "$environment"
+        "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: tensorflow-cpu ||
+            { say "left out: TensorFlow cannot be installed"; return; }
+        touch "$environment/ready"
+    fi
+    export FOREBAY_TF_PYTHON=$environment/bin/python
+}
+
+run_programs() {
+    need_tensorflow
+    need_packages tests/requirements-formats.txt
+    command -v fio >/dev/null || install_packages fio
+    PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses 2 --dist worksteal "$ROOT"/tests/python/test_run_*.py
+}
+
+run_own() {
+    local folder
+    folder=$(mktemp -d)
+    # shellcheck disable=SC2064
+    trap "rm -rf '$folder'" EXIT
+    mkdir "$folder/temporary"
+    say "the package's own tests inside forebay run, their files in $folder"
+    # Tests that start such runs themselves, and those of other mounts and hosts, have nothing to do with where files lie.
+    PYTHONPATH=$site TMPDIR=$folder/temporary FOREBAY_LONG='' "$FOREBAY_BIN" run --origin "$folder" --tier mem:1GiB -- \
+        "$FOREBAY_PYTHON" -m pytest -q --numprocesses 2 --dist worksteal "$ROOT/tests/python" \
+        --ignore-glob='*test_run_*' --ignore-glob='*hosts*' --ignore-glob='*test_release*'
+}
+
+use_setup
+need_packages tests/requirements-python.txt
+wheels=$CARGO_TARGET_DIR/wheels-debug site=$CARGO_TARGET_DIR/python-debug
+"$ROOT/scripts/wheel.sh" --dev "$wheels"
+rm -rf "$site"
+"$FOREBAY_PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target "$site" "$wheels"/forebay-*.whl
+(cd "$ROOT" && cargo build --quiet -p forebay-cli)
+export FOREBAY_BIN=$CARGO_TARGET_DIR/debug/forebay FOREBAY_PLUGINS=$site/forebay/hdf5
+parts=("$@")
+[[ ${#parts[@]} -gt 0 ]] || parts=(programs own)
+for part in "${parts[@]}"; do
+    case $part in
+    programs | own) "run_$part" ;;
+    *) die "usage: deep-run.sh [programs|own]…" ;;
+    esac
+done

@@ -1,0 +1,132 @@
+"""Batches over four devices, and over two processes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from package_fixtures import Make, images, same
+
+import forebay
+import forebay.jax
+
+COUNT = 60
+
+
+@pytest.fixture
+def path(make: Make) -> Path:
+    return make(x=(images(COUNT), {"chunks": (7, 6, 5, 3)}), y=np.arange(COUNT, dtype="<i4"))
+
+
+def over(*axes: str | None) -> NamedSharding:
+    return NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec(*axes))
+
+
+def test_there_are_four_devices() -> None:
+    assert len(jax.devices()) == 4
+
+
+def test_a_batch_is_cut_over_the_devices(path: Path) -> None:
+    loader = forebay.jax.Loader(forebay.open(path, ["x"], label="y"), batch_size=12, sharding=over("data"))
+    start = 0
+    for batch in loader:
+        assert batch["x"].sharding.is_equivalent_to(over("data"), 4) and batch["x"].shape == (12, 6, 5, 3)
+        for number, shard in enumerate(sorted(batch["x"].addressable_shards, key=lambda one: one.device.id)):
+            assert shard.data.shape == (3, 6, 5, 3)
+            same(np.asarray(shard.data), images(COUNT)[start + 3 * number : start + 3 * number + 3])
+        assert batch["y"].tolist() == list(range(start, start + 12))
+        start += 12
+    assert start == COUNT and loader.stats()["hand_over"]["placed"] == 10
+
+
+def test_fields_may_have_shardings_of_their_own(path: Path) -> None:
+    shardings = {"x": over("data"), "y": over(None)}
+    loader = forebay.jax.Loader(forebay.open(path, ["x"], label="y"), batch_size=20, sharding=shardings)
+    for batch in loader:
+        assert batch["y"].sharding.is_fully_replicated and not batch["x"].sharding.is_fully_replicated
+        total = jax.jit(lambda batch: batch["x"].astype(int).sum() + batch["y"].sum())(batch)
+        assert int(total) > 0
+    with pytest.raises(ValueError, match="no sharding for field 'y'"):
+        next(iter(forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=4, sharding={"x": over("data")})))
+
+
+def test_what_cannot_be_sharded_is_refused(path: Path, make: Make) -> None:
+    with pytest.raises(ValueError, match="shorter last batch cannot be sharded: choose tail="):
+        forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=8, sharding=over("data"))
+    assert len(list(forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=8, sharding=over("data"), tail="drop"))) == 7
+    ragged = forebay.open(make("r.h5", x=np.arange(10.0), ptr=[0, 3, 10]), ["x"], samples=forebay.Ragged(offsets="ptr"))
+    with pytest.raises(ValueError, match="field 'x': samples of different lengths cannot be sharded"):
+        forebay.jax.Loader(ragged, batch_size=2, sharding=over("data"))
+    padded = forebay.jax.Loader(
+        ragged, batch_size=2, sharding=over(None), map=lambda batch: {"x": batch.padded("x").astype("f4")}
+    )
+    (batch,) = padded
+    assert batch["x"].shape == (2, 7)
+
+
+RANK = """
+    import sys
+    import jax
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+    import forebay, forebay.jax
+
+    rank, port, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    jax.distributed.initialize(f"127.0.0.1:{port}", 2, rank)
+    assert jax.process_count() == 2 and len(jax.devices()) == 4 and len(jax.local_devices()) == 2
+    sharding = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
+    loader = forebay.jax.Loader(forebay.open(path, ["x"], label="y"), batch_size=6, shuffle="full", seed=4, sharding=sharding)
+    assert (loader.rank, loader.world) == (rank, 2)
+    total = jax.jit(lambda y: y.sum(), out_shardings=NamedSharding(sharding.mesh, PartitionSpec()))
+    for batch in loader:
+        assert batch["x"].shape == (12, 6, 5, 3) and batch["x"].dtype == np.uint8
+        local = [shard.data for shard in batch["y"].addressable_shards]
+        assert [len(one) for one in local] == [3, 3]
+        seen = [number for one in local for number in one.tolist()]
+        assert sorted(seen) == sorted(batch.indices.tolist())
+        print("batch", int(total(batch["y"])), *seen, flush=True)
+    jax.distributed.shutdown()
+"""
+
+
+def test_two_processes_bring_their_parts_of_global_arrays(path: Path, tmp_path: Path) -> None:
+    script = tmp_path / "rank.py"
+    script.write_text(textwrap.dedent(RANK))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    environment["JAX_CPU_COLLECTIVES_IMPLEMENTATION"] = "gloo"
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, script, str(rank), str(port), path],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        said = [rank.communicate(timeout=200) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+    rows: list[Any] = [
+        [[int(word) for word in line.split()[1:]] for line in out.splitlines() if line.startswith("batch")] for out, _ in said
+    ]
+    assert len(rows[0]) == len(rows[1]) == 5
+    # Both see the same global sum, and the samples of both make up the epoch.
+    for one, other in zip(*rows):
+        assert one[0] == other[0] == sum(one[1:]) + sum(other[1:])
+    assert sorted(number for row in rows[0] + rows[1] for number in row[1:]) == list(range(COUNT))

@@ -1,0 +1,113 @@
+"""Programs run by ``forebay run``, twice, next to plain runs of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import forebay
+
+LIMIT = 300
+LONG = bool(os.environ.get("FOREBAY_LONG"))
+PLUGINS = Path(os.environ.get("FOREBAY_PLUGINS") or Path(forebay.__file__).parent / "hdf5")
+LIBRARY = PLUGINS / "preload" / "libforebay_preload.so"
+# The program where it was built: it starts in a tenth of the time of the package's command.
+COMMAND = [os.environ["FOREBAY_BIN"]] if os.environ.get("FOREBAY_BIN") else [sys.executable, "-m", "forebay"]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment without any variable that decides what ``forebay run`` does."""
+    own = ("HDF5_", "FOREBAY_", "LD_PRELOAD", "SLURM_", "PMI", "TORCHELASTIC")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    return {**kept, "FOREBAY_CONFIG": "none", "FOREBAY_PLUGINS": str(PLUGINS), **more}
+
+
+@contextmanager
+def tier_folder() -> Iterator[Path]:
+    """A folder in memory, which is another device than that of the files."""
+    folder = Path(tempfile.mkdtemp(prefix="forebay-test-run-", dir="/dev/shm"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
+class Ran:
+    """What a program under ``forebay run`` left behind."""
+
+    code: int
+    out: bytes
+    said: str
+    summary: dict[str, Any] = field(default_factory=dict)
+
+    def count(self, name: str) -> int:
+        found: int = self.summary["counters"][name]
+        return found
+
+
+def command(origin: object, *program: object, tiers: list[str], flags: list[object] | None = None) -> list[str]:
+    words = [*COMMAND, "run", "--json", "--origin", origin, *(flags or [])]
+    for tier in tiers:
+        words += ["--tier", tier]
+    return [str(word) for word in [*words, "--", *program]]
+
+
+def run(
+    origin: object,
+    *program: object,
+    tiers: list[str],
+    flags: list[object] | None = None,
+    cwd: Path | None = None,
+    check: bool = True,
+    **more: str,
+) -> Ran:
+    """Runs a program with files under ``origin`` on ``tiers``."""
+    words = command(origin, *program, tiers=tiers, flags=flags)
+    done = subprocess.run(words, capture_output=True, timeout=LIMIT, env=environment(**more), cwd=cwd)
+    said = done.stderr.decode(errors="replace")
+    if check:
+        assert done.returncode == 0, said
+    lines = [line for line in said.splitlines() if line.startswith('{"program"')]
+    return Ran(done.returncode, done.stdout, said, json.loads(lines[-1]) if lines else {})
+
+
+def plain(*program: object, cwd: Path | None = None) -> bytes:
+    """What a program prints without forebay."""
+    words = [str(word) for word in program]
+    done = subprocess.run(words, capture_output=True, timeout=LIMIT, env=environment(), cwd=cwd)
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    return done.stdout
+
+
+def twice(origin: Path, *program: object, cwd: Path | None = None, flags: list[object] | None = None, **more: str) -> list[Ran]:
+    """Runs a program plainly and twice on a tier that is kept: the same output each time, the second time without the origin's data."""
+    expected = plain(*program, cwd=cwd)
+    with tier_folder() as folder:
+        runs = [run(origin, *program, tiers=[f"{folder}:1GiB:keep:free=0"], cwd=cwd, flags=flags, **more) for _ in range(2)]
+    for ran in runs:
+        assert ran.out == expected
+    assert hits(runs[1]) > 0, runs[1].said
+    assert (runs[1].count("origin_reads"), runs[1].count("origin_bytes")) == (0, 0), runs[1].said
+    assert runs[1].count("fallbacks") == 0, runs[1].said
+    return runs
+
+
+def hits(ran: Ran) -> int:
+    """Reads and opens that a tier answered."""
+    return ran.count("tier_reads") + ran.count("opens_on_copy")
+
+
+def python(source: str, *arguments: object) -> list[object]:
+    """Python source as a program."""
+    return [sys.executable, "-c", textwrap.dedent(source), *arguments]

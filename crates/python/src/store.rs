@@ -403,7 +403,8 @@ impl RawStore {
 
     /// As many threads and batches ahead as memory has room for, at least one.
     pub(crate) fn within(&self, memory: u64, names: &[String], options: Options) -> PyResult<Options> {
-        store_options_within(&self.store.get()?, names, memory, options).map_err(raised)
+        let store = self.store.get()?;
+        store_options_within(&store, names, memory, options).map_err(raised)
     }
 
     pub(crate) fn maker(&self, names: Vec<String>) -> PyResult<Arc<StoreMaker>> {

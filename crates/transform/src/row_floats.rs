@@ -85,7 +85,7 @@ impl Default for RowScratch {
 
 /// Where in a row elements go.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RowPlace<'a> {
+pub(crate) struct PartPlace<'a> {
     /// The first.
     pub(crate) at: usize,
     /// The indexes of the row.
@@ -99,8 +99,8 @@ impl FloatRows {
     ///
     /// Numbers cross by registers: what is passed in memory waits until all stores before it have arrived there, which are those of
     /// the row before. That was another quarter.
-    pub(crate) fn run(&self, from: &[u8], to: &mut [u8], place: RowPlace<'_>, scratch: &mut RowScratch) {
-        let RowPlace { at, outer, is_reversed } = place;
+    pub(crate) fn run(&self, from: &[u8], to: &mut [u8], place: PartPlace<'_>, scratch: &mut RowScratch) {
+        let PartPlace { at, outer, is_reversed } = place;
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("f16c") {
             // SAFETY: the processor has what the function is compiled for.

@@ -5,7 +5,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     axis_runs::AxisRuns,
-    row_floats::{FloatRows, RowPlace, RowScratch},
+    row_floats::{FloatRows, PartPlace, RowScratch},
 };
 
 /// What is done to rows.
@@ -83,7 +83,7 @@ impl RowWork {
             }
             Self::Floats(floats) => {
                 let len = floats.to.size();
-                let place = RowPlace { at: part.to, outer, is_reversed: part.is_reversed };
+                let place = PartPlace { at: part.to, outer, is_reversed: part.is_reversed };
                 let to = &mut to[part.to * len..(part.to + part.len) * len];
                 floats.run(read(floats.from.size()), to, place, scratch);
             }

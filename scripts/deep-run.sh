@@ -8,22 +8,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 export FOREBAY_LONG=1
 
-# An environment with TensorFlow, which does not go with PyTorch in one process.
-need_tensorflow() {
-    local environment=$CACHE/tensorflow-run-1
-    if [[ ! -e $environment/ready ]]; then
-        say "installing TensorFlow into $environment"
-        rm -rf "$environment"
-        "$PYTHON" -m venv "$environment"
-        "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: tensorflow-cpu ||
-            { say "left out: TensorFlow cannot be installed"; return; }
-        touch "$environment/ready"
-    fi
-    export FOREBAY_TF_PYTHON=$environment/bin/python
-}
-
 run_programs() {
-    need_tensorflow
+    # TensorFlow does not go with PyTorch in one process.
+    need_environment tensorflow tests/requirements-tensorflow.txt
+    export FOREBAY_TF_PYTHON=$ENVIRONMENT/bin/python
     need_packages tests/requirements-formats.txt
     command -v fio >/dev/null || install_packages fio
     PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses 2 --dist worksteal "$ROOT"/tests/python/test_run_*.py

@@ -87,13 +87,9 @@ def test_over_the_end_of_an_epoch_under_prefetch(path: Path) -> None:
 
 def test_a_repeated_epoch_under_prefetch_names_what_to_do(path: Path) -> None:
     state = State()
-    for _ in batches(path, state).repeat(2):
-        state.commit()
-    assert state.epoch == 2
-    state = State()
     with pytest.raises(tf.errors.OpError, match=r"give epochs= to dataset\(\) in place of repeat\(\)"):
         for _ in batches(path, state).repeat(2).prefetch(8):
-            state.commit()
+            pass
 
 
 def test_batches_carry_their_positions_and_may_be_committed_in_any_order(path: Path) -> None:

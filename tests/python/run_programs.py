@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import h5py
+import numpy as np
 
 import forebay
 
@@ -90,11 +95,11 @@ def plain(*program: object, cwd: Path | None = None) -> bytes:
     return done.stdout
 
 
-def twice(origin: Path, *program: object, cwd: Path | None = None, flags: list[object] | None = None, **more: str) -> list[Ran]:
+def twice(origin: Path, *program: object, cwd: Path | None = None, flags: list[object] | None = None) -> list[Ran]:
     """Runs a program plainly and twice on a tier that is kept: the same output each time, the second time without the origin's data."""
     expected = plain(*program, cwd=cwd)
     with tier_folder() as folder:
-        runs = [run(origin, *program, tiers=[f"{folder}:1GiB:keep:free=0"], cwd=cwd, flags=flags, **more) for _ in range(2)]
+        runs = [run(origin, *program, tiers=[f"{folder}:1GiB:keep:free=0"], cwd=cwd, flags=flags) for _ in range(2)]
     for ran in runs:
         assert ran.out == expected
     assert hits(runs[1]) > 0, runs[1].said
@@ -111,3 +116,31 @@ def hits(ran: Ran) -> int:
 def python(source: str, *arguments: object) -> list[object]:
     """Python source as a program."""
     return [sys.executable, "-c", textwrap.dedent(source), *arguments]
+
+
+def noise(count: int, seed: int) -> np.ndarray[Any, Any]:
+    """Bytes that nothing else has."""
+    return np.random.default_rng(seed).integers(0, 256, count, np.uint8)
+
+
+def make_origin(folder: Path) -> Path:
+    """Makes files of many kinds in ``folder``, on a disk, old enough to be copied."""
+    folder = folder.resolve()
+    (folder / "sub" / "deeper").mkdir(parents=True)
+    (folder / "large.bin").write_bytes(noise((3 << 20) + 12345, 1).tobytes())
+    (folder / "empty").write_bytes(b"")
+    for number in range(5):
+        (folder / "sub" / f"{number}.txt").write_bytes(noise(1000 * number + 1, number).tobytes())
+    (folder / "sub" / "deeper" / "link").symlink_to("../1.txt")
+    np.save(folder / "a.npy", np.arange(300_000, dtype="<f4"))
+    np.savez(folder / "a.npz", x=np.arange(1000), y=np.ones((3, 4)))
+    with h5py.File(folder / "a.h5", "w") as file:
+        file["x"] = np.arange(400_000, dtype="<i4").reshape(-1, 100)
+        file.create_dataset("z", data=np.arange(100_000), chunks=(1000,), compression="gzip")
+    with sqlite3.connect(folder / "a.sqlite") as base:
+        base.execute("create table t (i integer primary key, s text)")
+        base.executemany("insert into t values (?, ?)", ((i, f"row {i}" * 10) for i in range(2000)))
+    base.close()
+    (folder / "script.sh").write_text('for f in "$1"/sub/*.txt; do wc -c < "$f"; done\ncat "$1"/sub/2.txt | md5sum\n')
+    time.sleep(2.1)
+    return folder

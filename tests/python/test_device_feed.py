@@ -144,6 +144,98 @@ def test_the_next_copies_are_started_before_a_batch_is_handed_out(dense: forebay
     assert max(ahead) == _device_feed.AHEAD and min(ahead[1:3]) > 0
 
 
+class Epochs:
+    """Runs whose batches are always there: numbers, each epoch followed by the next."""
+
+    def __init__(self, lens: list[int], first: int = 0) -> None:
+        self.numbers = list(range(first, first + lens[0]))
+        self.follower = Epochs(lens[1:], first + lens[0]) if lens[1:] else None
+
+    def poll(self) -> Any:
+        return self.numbers.pop(0) if self.numbers else None
+
+    def poll_following(self) -> Any:
+        return self.follower.poll() if self.follower is not None and not self.numbers else None
+
+    def next(self, commit: bool = True) -> Any:
+        return self.poll()
+
+
+@pytest.mark.parametrize("lens", [[4, 5, 3], [1, 1, 1, 1], [2, 1, 6]])
+def test_two_copies_are_ahead_at_the_border_of_two_epochs_as_anywhere_else(copier: LateCopier, lens: list[int]) -> None:
+    committed: list[int] = []
+    epoch: Epochs | None = Epochs(lens)
+    feed = _device_feed.DeviceFeed(epoch, copier, lambda raw: ([torch.tensor([raw])], None), lambda raw, *_: raw, committed.append)
+    for number, length in enumerate(lens):
+        first = sum(lens[:number])
+        assert list(feed) == list(range(first, first + length)) and committed == list(range(first + length))
+        epoch = epoch and epoch.follower
+        if epoch is not None:
+            feed.follow(epoch)
+    feed.close()
+    received = [at for at, call in enumerate(copier.calls) if call == "receive"]
+    ahead = [copier.calls[: at + 1].count("start") - given for given, at in enumerate(received, 1)]
+    # Only the epoch that follows has begun: what is after it comes later.
+    ends = np.repeat(np.cumsum([*lens[1:], 0]) + lens[0], lens)
+    assert ahead == [min(_device_feed.AHEAD, end - given) for given, end in enumerate(ends, 1)]
+
+
+def test_epochs_on_a_device_are_those_of_a_plain_loader(dense: forebay.Dataset, copier: LateCopier) -> None:
+    loader = forebay.torch.Loader(dense, batch_size=100, shuffle="full", device="cuda", epochs=3)
+    plain, seen = dense.loader(batch_size=100, shuffle="full", epochs=3), []
+    for batch, expected in zip(loader, plain, strict=True):
+        time.sleep(0.01)
+        check_dense(batch)
+        assert (batch.epoch, batch.indices.tolist()) == (expected.epoch, expected.indices.tolist())
+        assert loader.state_dict() == plain.state_dict() and loader.step == plain.step, "what is copied ahead is not received"
+        seen.append(batch.epoch)
+    assert seen == [0] * 6 + [1] * 6 + [2] * 6
+
+
+def test_a_feed_goes_on_with_the_epoch_that_was_begun_ahead(
+    dense: forebay.Dataset, copier: LateCopier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead: list[int] = []
+    follow = _device_feed.DeviceFeed.follow
+
+    def noted(feed: Any, source: Any) -> None:
+        ahead.append(len(feed._following))
+        follow(feed, source)
+
+    monkeypatch.setattr(_device_feed.DeviceFeed, "follow", noted)
+    run, until = iter(forebay.torch.Loader(dense, batch_size=100, device="cuda", epochs=None)), time.monotonic() + 300
+    while not any(ahead) and time.monotonic() < until:
+        check_dense(next(run))
+        time.sleep(0.01)
+    assert any(ahead), "no batch of the next epoch was on its way"
+    run.close()
+
+
+def test_epochs_shorter_than_what_is_copied_ahead_come_whole(dense: forebay.Dataset, copier: LateCopier) -> None:
+    part = dense.take([5, 3, 9])
+    loader = forebay.torch.Loader(part, batch_size=2, device="cuda", epochs=None)
+    run = iter(loader)
+    for number in range(20):
+        batch = next(run)
+        time.sleep(0.002)
+        assert batch["label"].tolist() == ([9] if number % 2 else [5, 3]) and batch.epoch == number // 2
+        assert loader.epoch == (number + 1) // 2 and loader.step == (number + 1) % 2
+    run.close()
+    assert [batch["label"].tolist() for batch in forebay.torch.Loader(part, batch_size=8, device="cuda", epochs=4)] == [[5, 3, 9]] * 4
+
+
+def test_an_epoch_that_is_set_takes_the_place_of_what_was_copied_ahead(dense: forebay.Dataset, copier: LateCopier) -> None:
+    loader = forebay.torch.Loader(dense, batch_size=200, shuffle="full", device="cuda", epochs=2)
+    epochs = []
+    for number, batch in enumerate(loader):
+        time.sleep(0.02)
+        epochs.append(batch.epoch)
+        check_dense(batch)
+        if number == 2:
+            loader.set_epoch(7)
+    assert epochs == [0, 0, 0, 7, 7, 7]
+
+
 def test_the_state_counts_what_was_received_and_not_what_was_copied(dense: forebay.Dataset, copier: LateCopier) -> None:
     loader = forebay.torch.Loader(dense, batch_size=7, shuffle="full", seed=3, device="cuda", tail="drop")
     run = iter(loader)
@@ -167,6 +259,9 @@ def test_an_error_comes_where_its_batch_would_have_come(copier: LateCopier) -> N
             if self.step == 4:
                 raise OSError("no more")
             return self.step
+
+        def poll_following(self) -> Any:
+            return None
 
         def next(self, commit: bool = True) -> Any:
             return self.poll()

@@ -109,6 +109,39 @@ def test_a_batch_is_that_of_from_data_list(tmp_path: Path, sizes: list[int], see
     same_batch(forebay.torch.graphs(forebay.torch.collate(batch)), theirs([graphs[number] for number in numbers]))
 
 
+@pytest.mark.parametrize("names", [NAMES, ["z", "edge_index", "energy"]])
+def test_padding_is_no_graph(tmp_path: Path, names: list[str]) -> None:
+    graphs = write(tmp_path / "graphs.h5", [3, 0, 5, 2, 4])
+    loader = forebay.torch.Loader(
+        opened(tmp_path / "graphs.h5", names), batch_size=3, rank=1, world=2, tail="pad", check_ranks=False, map=forebay.torch.graphs
+    )
+    (made,) = loader
+    expected = [number for number in next(iter(opened(tmp_path / "graphs.h5").loader(batch_size=3, rank=1, world=2, tail="pad"))).indices if number >= 0]
+    assert len(expected) == 2
+    same_batch(made, theirs([graphs[number] for number in expected], names))
+
+
+def test_a_batch_of_nothing_but_padding_has_no_graphs(tmp_path: Path) -> None:
+    write(tmp_path / "graphs.h5", [3, 0])
+    loader = forebay.torch.Loader(
+        opened(tmp_path / "graphs.h5"), batch_size=2, rank=1, world=2, tail="pad", check_ranks=False, map=forebay.torch.graphs
+    )
+    made = [one.num_graphs for one in loader]
+    other = forebay.torch.Loader(
+        opened(tmp_path / "graphs.h5"), batch_size=2, rank=0, world=2, tail="pad", check_ranks=False, map=forebay.torch.graphs
+    )
+    assert sum(made) + sum(one.num_graphs for one in other) == 2
+
+
+def test_graphs_of_as_many_nodes_each_lose_their_padding_too(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "even.h5", "w") as file:
+        file["x"], file["energy"] = np.arange(5 * 4 * 2.0).reshape(5, 4, 2), np.arange(5.0)
+    loader = forebay.torch.Loader(
+        forebay.open(tmp_path / "even.h5", ["x", "energy"]), batch_size=3, tail="pad", map=forebay.torch.graphs
+    )
+    assert [(one.num_graphs, one.num_nodes, one.energy.tolist()) for one in loader] == [(3, 12, [0, 1, 2]), (2, 8, [3, 4])]
+
+
 def test_a_loader_makes_graphs_ahead_and_nodes_are_counted_by_the_field_that_is_named(tmp_path: Path) -> None:
     graphs = write(tmp_path / "graphs.h5", [3, 0, 5, 2, 4, 1, 3], index="i4")
     names = ["z", "edge_index", "energy"]

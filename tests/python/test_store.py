@@ -284,3 +284,37 @@ def test_stats_say_what_was_read(grid):
         assert stats["shard_bytes"] >= values.nbytes and stats["gone"] == [] and stats["threads"] == "any"
         assert stats["batch_latency"]["count"] == 1 and stats["batch_latency"]["p50_ns"] > 0
         json.dumps(stats)
+
+
+def test_stores_put_together_count_what_was_read_of_each():
+    with forebay.Store() as one, forebay.Store() as other:
+        one.add("x", np.arange(6.0))
+        other.add("x", np.arange(10.0))
+        both = forebay.concat(one, other)
+        both.get_batch([0, 7, 15, 15])
+        both.get(9)
+        stats = both.stats()
+        assert stats["own"] == {"samples": 5, "bytes": 40} and one.stats()["own"]["samples"] == 1
+        assert stats["batch_latency"]["count"] == 2 and stats["get_latency"]["count"] == 1
+        assert stats["shard_bytes"] == one.stats()["shard_bytes"] + other.stats()["shard_bytes"]
+        assert both.width == 1 and stats["gone"] == [] and stats["variables"] == 1
+
+
+def test_batches_of_stores_put_together_are_made_in_place():
+    # Long and short samples, joined along their second axis, of three stores, in any order and with padding among them.
+    random = np.random.default_rng(2)
+    parts = [[random.random((2, int(n)), np.float32) for n in random.integers(0, 6, count)] for count in (5, 2, 9)]
+    stores = [forebay.Store() for _ in parts]
+    for store, part in zip(stores, parts):
+        store.add("edges", [*part[:-1], np.zeros((2, 7), np.float32)])
+        store.add("y", np.arange(len(part), dtype=np.int16).reshape(-1, 1) + np.arange(3, dtype=np.int16))
+    both = forebay.concat(*stores)
+    whole = [store.get(number, "edges") for store in stores for number in range(len(store))]
+    for batch in both.loader(batch_size=4, shuffle="full", tail="pad", memory="1MiB"):
+        indices = batch.indices.tolist()
+        expected = [whole[number] if number >= 0 else np.zeros((2, 0), np.float32) for number in indices]
+        np.testing.assert_array_equal(batch["edges"], np.concatenate(expected, axis=1))
+        rows = [both.get(number, "y") if number >= 0 else np.zeros(3) for number in indices]
+        np.testing.assert_array_equal(batch["y"], rows)
+    for store in stores:
+        store.close()

@@ -105,6 +105,33 @@ def test_every_rank_reads_what_all_have_added(count: int) -> None:
     )
 
 
+def test_texts_and_sequences_are_filled_and_added_by_all_ranks(tmp_path: Path) -> None:
+    texts = [f"{number}" * (number % 5) for number in range(50)]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("name", data=texts, dtype=h5py.string_dtype())
+        file["x"] = np.arange(50)
+        pulses = file.create_dataset("pulse", (50,), h5py.vlen_dtype(np.float32), chunks=(7,))
+        for number in range(50):
+            pulses[number] = np.full(number % 4, number, "f4")
+    succeed(
+        3,
+        f"""
+        texts = [f"{{number}}" * (number % 5) for number in range(50)]
+        for width in (None, 1):
+            with forebay.Store(width=width) as store:
+                store.fill(store.open({str(tmp_path / "a.h5")!r}, ["name", "x", "pulse"]), progress=False)
+                if width is None:
+                    store.add("added", texts[rank * 10 : rank * 10 + 10] if rank else [])
+                assert store.fields[:3] == ["name", "x", "pulse"]
+                seen = store.get_batch(range(50), ["name", "x", "pulse"])
+                assert seen["name"] == texts and np.diff(seen.offsets["pulse"]).tolist() == [number % 4 for number in range(50)]
+                assert (seen["pulse"] == np.repeat(np.arange(50), np.arange(50) % 4)).all()
+                if width is None:
+                    assert store.get_batch(range(20), ["added"])["added"] == texts[10:30]
+        """,
+    )
+
+
 def test_restriped_samples_are_even_and_the_same() -> None:
     succeed(
         3,

@@ -121,6 +121,27 @@ def test_samples_of_several_texts_are_lists_of_them(tmp_path: Path) -> None:
     assert whole[0]["tags"] == grid.ravel().tolist()
 
 
+def test_samples_of_several_texts_go_through_a_callable_and_are_put_together_again(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from forebay.torch import Loader
+
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for group in range(4):
+            file.create_dataset(f"mol_{group}/atoms", data=words(group), dtype=TEXT)
+            file.create_dataset(f"mol_{group}/bonds", data=words(2), dtype=TEXT)
+            file.create_dataset(f"mol_{group}/name", data=f"molecule {group}", dtype=TEXT)
+            file[f"mol_{group}/xyz"] = np.full((group, 3), group, "f4")
+            file[f"mol_{group}/energy"] = float(group)
+    ds = forebay.open(tmp_path / "a.h5", ["atoms", "bonds", "name", "xyz", "energy"], samples=Groups("mol_*"))
+    for loader in (ds.loader(batch_size=4, sample_map=dict), Loader(ds, batch_size=4, sample_map=dict)):
+        (batch,) = loader
+        assert batch["atoms"] == [words(group) for group in range(4)] and batch["bonds"] == [words(2)] * 4
+        assert batch["name"] == [f"molecule {group}" for group in range(4)]
+        assert [tuple(one.shape) for one in batch["xyz"]] == [(group, 3) for group in range(4)]
+        assert batch["energy"].tolist() == [0, 1, 2, 3]
+    assert isinstance(batch["energy"], torch.Tensor) and isinstance(batch["xyz"][1], torch.Tensor)
+
+
 def test_sequences_of_other_numbers_are_cast_as_any_field(make: Make, tmp_path: Path) -> None:
     values = {dtype: lists(12, dtype) for dtype in ("<i2", ">f8", "<u8", "<c8")}
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -190,9 +211,47 @@ def test_what_cannot_be_a_field_says_so(make: Make, tmp_path: Path) -> None:
         with pytest.raises(forebay.ForebayError, match=words_of_it) as refused:
             forebay.open(tmp_path / "a.h5", [field], samples=samples)
         assert refused.value.kind == kind and "a.h5" in str(refused.value)
-    store = forebay.Store()
-    with pytest.raises(forebay.ForebayError, match="cannot be kept in a store"):
-        store.fill(forebay.open(tmp_path / "a.h5", ["name"]), progress=False)
+
+
+def test_a_store_holds_texts_and_sequences_as_files_do(path: Path) -> None:
+    ds = forebay.open(path, ["name", "x", "pulse", "code"])
+    part = ds.take([5, 3, 3, 20])
+    with forebay.Store() as store, forebay.Store() as other:
+        store.fill(ds, progress=False)
+        other.fill(part, progress=False)
+        assert store.fields == ds.fields and store[7]["name"] == words()[7]
+        assert store.describe()["fields"]["name"]["dtype"] == "text"
+        for mine, theirs in zip(
+            store.loader(batch_size=16, shuffle="full", seed=2), ds.loader(batch_size=16, shuffle="full", seed=2), strict=True
+        ):
+            assert mine.indices.tolist() == theirs.indices.tolist()
+            check(mine, path)
+            same(mine["x"], theirs["x"])
+        assert store.where("name", ("==", words()[4])).indices.tolist() == ds.where("name", ("==", words()[4])).indices.tolist()
+        padded = next(iter(store.take([1, 2]).loader(batch_size=3, tail="pad")))
+        assert padded["name"] == [words()[1], words()[2], ""]
+        both = forebay.concat(store, other)
+        batch = both.get_batch([COUNT + 1, 0, COUNT + 3])
+        assert batch["name"] == [words()[number] for number in (3, 0, 20)]
+        same(batch.parts("pulse")[2], ds[20]["pulse"])
+        with pytest.raises(forebay.InvalidError, match="texts"):
+            store.update("name", ["a"], 0)
+
+
+def test_texts_are_added_to_a_store_one_or_several_a_sample() -> None:
+    names, tags = words(5), [["a", "bc"], [], ["日本"], [""], ["x"] * 3]
+    with forebay.Store() as store:
+        store.add("name", names)
+        store.add("tags", tags)
+        store.add("other", np.array(names, object))
+        batch = store.get_batch([4, 0, 1])
+        assert batch["name"] == batch["other"] == [names[4], names[0], names[1]] and batch["tags"] == [tags[4], tags[0], tags[1]]
+        assert store[2] == {"name": names[2], "tags": tags[2], "other": names[2]}
+        with pytest.raises(ValueError, match="NUL"):
+            store.add("bad", [["a\0b"]])
+    with forebay.Store() as store:
+        store.fill(reader=lambda number: {"name": names[number], "tags": tags[number], "y": number}, count=5, progress=False)
+        assert store[3] == {"name": names[3], "tags": [""], "y": 3} and store[1]["tags"] == []
 
 
 def test_a_damaged_text_is_left_out_or_named(tmp_path: Path) -> None:

@@ -40,30 +40,35 @@ impl StatisticsRun {
     /// Begins to measure what `spec` says of the samples of `set` that the subset of `options` has; of `options` threads and memory
     /// hold too. With `saves`, what comes out is kept for the next time.
     pub fn start(set: Arc<SampleSet>, spec: &StatisticsSpec, options: &Options, saves: bool) -> Result<Self> {
-        let sample_len = (set.delivered_len() / set.len().max(1)).max(1);
-        // Of the samples alone: the same batches on every machine give the same last bits.
-        let batch_size = (BATCH_BYTES / sample_len).clamp(1, 4096);
-        let options = Options {
-            batch_size,
-            read_threads: options.read_threads,
-            memory: options.memory,
-            spill: options.spill.clone(),
-            sampler: of_each(options),
-            ..Options::default()
-        };
+        let options = measuring(options, set.delivered_len() / set.len().max(1));
         let saved = saves.then(|| SavedStatistics::of(&set, spec, &options)).flatten();
-        let subset_len = options.sampler.subset.as_ref().map(|subset| subset.len());
-        let (samples, forms) = (subset_len.unwrap_or(set.len()), forms_of(&set));
-        let mut loader = Loader::new(set, options)?;
+        let forms = forms_of(&set);
+        Ok(Self { saved, ..Self::of_loader(Loader::new(set, options)?, &forms, spec)? })
+    }
+
+    /// The same of what `maker` makes: `forms` are its fields, and a sample has about `sample_len` bytes. Nothing is saved.
+    pub fn of_maker(
+        maker: Arc<dyn BatchMaker>,
+        forms: &[FieldForm],
+        sample_len: u64,
+        spec: &StatisticsSpec,
+        options: &Options,
+    ) -> Result<Self> {
+        Self::of_loader(Loader::of_maker(maker, measuring(options, sample_len))?, forms, spec)
+    }
+
+    fn of_loader(mut loader: Loader, forms: &[FieldForm], spec: &StatisticsSpec) -> Result<Self> {
+        let subset_len = loader.options().sampler.subset.as_ref().map(|subset| subset.len());
+        let samples = subset_len.unwrap_or_else(|| loader.maker().set().sample_count());
         let mut made = None;
         loader.decorate(|maker| {
-            let measured = Arc::new(MeasuredBatches::new(maker, &forms, spec)?);
+            let measured = Arc::new(MeasuredBatches::new(maker, forms, spec)?);
             made = Some(Arc::clone(&measured));
             Ok(measured as Arc<dyn BatchMaker>)
         })?;
         let measured = made.ok_or_else(|| Error::new(ErrorKind::Bug, "nothing measures"))?;
         let run = loader.start()?;
-        Ok(Self { loader, run, measured, samples_done: 0, samples, saved })
+        Ok(Self { loader, run, measured, samples_done: 0, samples, saved: None })
     }
 
     /// Goes on for about `patience`; true when all is done.
@@ -108,6 +113,19 @@ pub fn saved_statistics(
     options: &Options,
 ) -> Option<Vec<FieldStatistics>> {
     SavedStatistics::of(set, spec, options)?.get()
+}
+
+/// How a loader of samples of `sample_len` bytes measures them, with the threads, memory and subset of `options`.
+fn measuring(options: &Options, sample_len: u64) -> Options {
+    Options {
+        // Of the samples alone: the same batches on every machine give the same last bits.
+        batch_size: (BATCH_BYTES / sample_len.max(1)).clamp(1, 4096),
+        read_threads: options.read_threads,
+        memory: options.memory,
+        spill: options.spill.clone(),
+        sampler: of_each(options),
+        ..Options::default()
+    }
 }
 
 /// Each sample of the subset once, however they are drawn.

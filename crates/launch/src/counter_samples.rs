@@ -51,12 +51,15 @@ impl CounterSamples {
 
 #[cfg(test)]
 mod tests {
+    use forebay_scratch::OwnFolder;
+
     use super::*;
 
     #[test]
     fn a_long_run_keeps_few_samples_over_all_of_its_time() {
         let folder = tempfile::tempdir().unwrap();
-        let counters = RunCounters::create(folder.path()).unwrap();
+        let own = OwnFolder::create_in(folder.path(), "run").unwrap();
+        let counters = RunCounters::create(own.path()).unwrap();
         let mut samples = CounterSamples::default();
         let first = samples.pause();
         for _ in 0..3 * MOST {

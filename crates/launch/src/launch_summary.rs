@@ -238,11 +238,14 @@ fn seconds(nanoseconds: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use forebay_scratch::OwnFolder;
+
     use super::*;
 
     fn counted(counts: &[(RunCounter, u64)]) -> LaunchSummary {
         let folder = tempfile::tempdir().unwrap();
-        let counters = RunCounters::create(folder.path()).unwrap();
+        let own = OwnFolder::create_in(folder.path(), "run").unwrap();
+        let counters = RunCounters::create(own.path()).unwrap();
         counts.iter().for_each(|(counter, count)| counters.add(*counter, *count));
         let mut summary = LaunchSummary { origin: "/pfs/set".into(), ..LaunchSummary::default() };
         summary.note_counters(&counters);

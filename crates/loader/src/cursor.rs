@@ -20,12 +20,15 @@ pub(crate) struct EpochCursor {
     committed: u64,
     /// True when all batches of it were handed out.
     is_over: bool,
+    /// The same two of the run that was begun ahead of its turn, after the last.
+    ahead: (u64, bool),
 }
 
 impl EpochCursor {
     /// The cursor at `position` of `epoch`, where the next run begins.
     pub(crate) fn at(plan: Plan, epoch: u64, position: u64, runs: u64) -> Self {
-        Self { plan, epoch, position, is_set: true, runs, handed_out: 0, committed: 0, is_over: false }
+        let (handed_out, committed, is_over) = (0, 0, false);
+        Self { plan, epoch, position, is_set: true, runs, handed_out, committed, is_over, ahead: (0, false) }
     }
 
     /// The epoch that is begun next, and the position of its order where it begins.
@@ -42,7 +45,7 @@ impl EpochCursor {
         (self.epoch, self.position) = self.upcoming();
         self.is_set = false;
         self.runs += 1;
-        (self.handed_out, self.committed, self.is_over) = (0, 0, false);
+        (self.handed_out, self.committed, self.is_over, self.ahead) = (0, 0, false, (0, false));
     }
 
     /// The number of the run that follows `run` and its epoch, if that is the last and nothing else was set since.
@@ -54,7 +57,10 @@ impl EpochCursor {
     pub(crate) fn follow(&mut self, run: u64, epoch: u64) -> bool {
         let is_next = self.upcoming() == (epoch, 0) && self.runs + 1 == run;
         if is_next {
+            let ahead = self.ahead;
             self.begin();
+            (self.handed_out, self.is_over) = ahead;
+            self.end_if_over();
         }
         is_next
     }
@@ -70,6 +76,8 @@ impl EpochCursor {
     pub(crate) fn hand_out(&mut self, receipt: Receipt) {
         if self.is_of_last_run(receipt.run) {
             self.handed_out = receipt.step + 1;
+        } else if receipt.run == self.runs + 1 {
+            self.ahead.0 = receipt.step + 1;
         }
     }
 
@@ -80,18 +88,24 @@ impl EpochCursor {
             return;
         }
         (self.position, self.committed) = (consumed, step + 1);
-        if is_last || (self.is_over && self.committed >= self.handed_out) {
-            self.begin_next();
+        match is_last {
+            true => self.begin_next(),
+            false => self.end_if_over(),
         }
     }
 
     /// Notes that all batches of `run` were handed out. Some may have been left out after the last.
     pub(crate) fn finish(&mut self, run: u64) {
-        if !self.is_of_last_run(run) {
-            return;
+        if self.is_of_last_run(run) {
+            self.is_over = true;
+            self.end_if_over();
+        } else if run == self.runs + 1 {
+            self.ahead.1 = true;
         }
-        self.is_over = true;
-        if self.committed >= self.handed_out {
+    }
+
+    fn end_if_over(&mut self) {
+        if self.is_over && self.committed >= self.handed_out {
             self.begin_next();
         }
     }

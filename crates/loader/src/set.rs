@@ -11,7 +11,7 @@ use crate::{
     columns::columns,
     fingerprint::Fingerprints,
     ride,
-    spec::SampleSpec,
+    spec::{FieldSpec, SampleSpec},
 };
 
 /// All samples of a spec over its files, under one global index.
@@ -46,6 +46,20 @@ impl SampleSet {
         }
         let fingerprints = Fingerprints::of(&spec, &columns);
         Ok(Self { spec, columns, len, fingerprints })
+    }
+
+    /// The same files with the fields `names` alone; an error where these do not stand by themselves.
+    pub fn of_fields(&self, names: &[String]) -> Result<Self> {
+        let (mut fields, mut files) = (Vec::new(), Vec::new());
+        let known = self.spec.fields.iter().zip(&self.columns);
+        for (field, column) in known.filter(|(field, _)| names.contains(&field.name)) {
+            let mut opened: Vec<_> = column.parts.iter().map(|part| Arc::clone(&part.opened)).collect();
+            // Groups of one file are parts of their own.
+            opened.dedup_by(|one, other| Arc::ptr_eq(one, other));
+            fields.push(FieldSpec { files: files.len(), ..field.clone() });
+            files.push(opened);
+        }
+        Self::new(SampleSpec { fields }, &files)
     }
 
     /// What a sample is.

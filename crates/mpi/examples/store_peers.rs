@@ -12,8 +12,8 @@ use std::{
 
 use forebay_mpi::{AllToAll, LockingWindow, MpiComm, MpiOptions};
 use forebay_store::{
-    Comm, FieldGather, SampleLens, ShardMemory, ShardPlace, Store, StoreOptions, VariableSpec, Window,
-    check::patience,
+    Comm, FieldGather, PaddingRows, SampleLens, ShardMemory, ShardPlace, Store, StoreOptions, VariableSpec,
+    Window, check::patience,
 };
 
 /// Bytes of a rank's shard.
@@ -225,7 +225,8 @@ impl Peers {
         self.batches(random, None, |chosen, into| {
             let samples: Vec<_> =
                 chosen.iter().map(|(rank, sample)| Some((rank * self.of_rank + sample) as u64)).collect();
-            let gather = FieldGather { variable: &variable, samples: &samples, padding: 0, into };
+            let gather =
+                FieldGather { variable: &variable, samples: &samples, padding: PaddingRows::Each(0), into };
             self.store.get_batch([gather]).expect("a batch");
         })
     }

@@ -52,12 +52,11 @@ pub(crate) fn opened(fd: RawFd, by: OpenedBy) {
             written(&identity);
             return None;
         }
-        if flags.contains(OFlags::DIRECT) || identity.len == 0 || writers::has(&identity) {
-            run_counts::add(RunCounter::OpensLeft, 1);
-            return None;
-        }
-        run_counts::add(RunCounter::OpensManaged, 1);
-        manage(fd, identity, Locator::from_path(path), by)
+        let is_left = flags.contains(OFlags::DIRECT) || identity.len == 0 || writers::has(&identity);
+        let managed = if is_left { None } else { manage(fd, identity, Locator::from_path(path), by) };
+        let counter = if managed.is_some() { RunCounter::OpensManaged } else { RunCounter::OpensLeft };
+        run_counts::add(counter, 1);
+        managed
     });
 }
 

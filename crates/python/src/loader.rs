@@ -139,7 +139,7 @@ impl BatchLoader {
     fn start(&self, py: Python<'_>, is_followed: bool) -> PyResult<EpochRun> {
         let feed = self.feed.get()?;
         let run = py.detach(|| feed.start()).map_err(raised)?;
-        let under_way = UnderWay { feed, run, follower: None, is_followed };
+        let under_way = UnderWay { feed, run, follower: None, is_followed, is_over: false };
         Ok(EpochRun { under_way: Mutex::new(Some(under_way)), set: self.set.clone() })
     }
 
@@ -262,6 +262,8 @@ struct UnderWay {
     run: Run,
     follower: Option<Run>,
     is_followed: bool,
+    /// True once there was no further batch of this one.
+    is_over: bool,
 }
 
 impl UnderWay {
@@ -271,6 +273,7 @@ impl UnderWay {
         } else {
             self.feed.next_uncommitted(&mut self.run, patience)?
         };
+        self.is_over = matches!(next, Next::End);
         if self.is_followed && self.follower.is_none() && matches!(next, Next::Batch(_)) {
             match self.feed.start_after(&self.run) {
                 Ok(follower) => self.follower = follower,
@@ -279,6 +282,14 @@ impl UnderWay {
             }
         }
         Ok(next)
+    }
+
+    /// The next batch of the run that follows, not committed, if it is there and this one is over.
+    fn next_of_follower(&mut self) -> forebay::Result<Next> {
+        match &mut self.follower {
+            Some(follower) if self.is_over => self.feed.next_uncommitted(follower, Duration::ZERO),
+            _ => Ok(Next::Waiting),
+        }
     }
 }
 
@@ -309,17 +320,12 @@ impl EpochRun {
 
     /// The next batch if it is there, not committed; `None` where it is not yet, or the epoch is over.
     fn poll(&self, py: Python<'_>) -> PyResult<Option<RawBatch>> {
-        let next = py.detach(|| {
-            let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-            match under_way.as_mut() {
-                Some(under_way) => under_way.next(false, Duration::ZERO),
-                None => Ok(Next::End),
-            }
-        });
-        match next.map_err(raised)? {
-            Next::Batch(batch) => Ok(Some(RawBatch::new(*batch).of_set(self.set.clone()))),
-            Next::End | Next::Waiting => Ok(None),
-        }
+        self.polled(py, |under_way| under_way.next(false, Duration::ZERO))
+    }
+
+    /// The next batch of the epoch after this one, if this one is over and that batch is there, not committed.
+    fn poll_following(&self, py: Python<'_>) -> PyResult<Option<RawBatch>> {
+        self.polled(py, UnderWay::next_of_follower)
     }
 
     /// The epoch after this one, if it was begun and no other was set since; this one is over then.
@@ -329,7 +335,7 @@ impl EpochRun {
             let before = under_way.as_mut()?;
             let run = before.follower.take().filter(|run| before.feed.follow(run))?;
             let feed = Arc::clone(&before.feed);
-            let under_way = UnderWay { feed, run, follower: None, is_followed };
+            let under_way = UnderWay { feed, run, follower: None, is_followed, is_over: false };
             Some(Self { under_way: Mutex::new(Some(under_way)), set: self.set.clone() })
         })
     }
@@ -346,6 +352,24 @@ impl EpochRun {
     fn forget(&self) {
         if let Ok(mut under_way) = self.under_way.try_lock() {
             std::mem::forget(under_way.take());
+        }
+    }
+}
+
+impl EpochRun {
+    /// What `poll` gives at once.
+    fn polled(
+        &self,
+        py: Python<'_>,
+        poll: impl FnOnce(&mut UnderWay) -> forebay::Result<Next> + Send,
+    ) -> PyResult<Option<RawBatch>> {
+        let next = py.detach(|| {
+            let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+            under_way.as_mut().map_or(Ok(Next::End), poll)
+        });
+        match next.map_err(raised)? {
+            Next::Batch(batch) => Ok(Some(RawBatch::new(*batch).of_set(self.set.clone()))),
+            Next::End | Next::Waiting => Ok(None),
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use forebay::{
-    Error, StatisticsRun, saved_statistics, transform::FieldStatistics, transform::StatisticsSpec,
+    Error, StatisticsRun, saved_statistics,
+    transform::{FieldStatistics, StatisticsSpec},
 };
 use pyo3::prelude::*;
 
@@ -13,6 +14,8 @@ use crate::{
     interruptible::SIGNAL_INTERVAL,
     sampler::{RawSubset, sampled},
     samples::SampleReader,
+    store::{MeasuredMaker, RawStore},
+    store_concat::RawStoreConcat,
 };
 
 /// Statistics that are being computed, or were found.
@@ -53,6 +56,25 @@ impl RawStatistics {
             }
         };
         Ok(Self { state: Mutex::new(state) })
+    }
+
+    /// The same of the samples of `store`, of which nothing is saved.
+    #[staticmethod]
+    #[pyo3(signature = (store, spec, options, subset=None))]
+    fn of_store(store: &RawStore, spec: &str, options: &str, subset: Option<&RawSubset>) -> PyResult<Self> {
+        Self::of_maker(spec, options, subset, |names| store.measured(names))
+    }
+
+    /// The same of the samples of several stores.
+    #[staticmethod]
+    #[pyo3(signature = (stores, spec, options, subset=None))]
+    fn of_stores(
+        stores: &RawStoreConcat,
+        spec: &str,
+        options: &str,
+        subset: Option<&RawSubset>,
+    ) -> PyResult<Self> {
+        Self::of_maker(spec, options, subset, |names| stores.measured(names))
     }
 
     /// Goes on for a moment: samples done, and of how many; `None` when all is done.
@@ -108,6 +130,21 @@ impl RawStatistics {
 }
 
 impl RawStatistics {
+    /// Begins to compute what `spec` (JSON) says of what `maker` gives for the fields it names.
+    fn of_maker(
+        spec: &str,
+        options: &str,
+        subset: Option<&RawSubset>,
+        maker: impl FnOnce(&[String]) -> PyResult<MeasuredMaker>,
+    ) -> PyResult<Self> {
+        let spec: StatisticsSpec = serde_json::from_str(spec).map_err(|error| misread(&error))?;
+        let options = sampled(options, subset, None).map_err(|error| misread(&error))?;
+        let names: Vec<String> = spec.fields.iter().map(|(name, _)| name.clone()).collect();
+        let (maker, forms, sample_len) = maker(&names)?;
+        let run = StatisticsRun::of_maker(maker, &forms, sample_len, &spec, &options).map_err(raised)?;
+        Ok(Self { state: Mutex::new(StatisticsState::Running(Box::new(run))) })
+    }
+
     fn lock(&self) -> MutexGuard<'_, StatisticsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

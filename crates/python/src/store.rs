@@ -18,7 +18,7 @@ use std::{
 use forebay::{
     DataPath, Error, ErrorKind, Feed, FillOptions, FillProgress, Launcher, MpiHandle, OnLost, Options,
     Rendezvous, StoreMaker, StoredField,
-    batch::Backing,
+    batch::{Backing, BatchMaker},
     container::cf::ValueKind,
     fill_store,
     loader::set_identity,
@@ -138,6 +138,9 @@ impl RawComm {
     }
 }
 
+/// What makes batches, what is known of their fields, and the bytes of a sample.
+pub(crate) type MeasuredMaker = (Arc<dyn BatchMaker>, Vec<FieldForm>, u64);
+
 /// What makes samples of which fields.
 type Makers = Mutex<HashMap<Vec<String>, Arc<StoreMaker>>>;
 
@@ -173,8 +176,10 @@ impl RawStore {
         Ok(Self { store: Closable::new("store", store), makers, filled, memory })
     }
 
-    /// Begins a variable of which this rank has as many samples as `lens`, or `count` where all have one shape. Collective.
-    #[pyo3(signature = (name, dtype, sample_shape, count, lens))]
+    /// Begins a variable of which this rank has as many samples as `lens`, or `count` where all have one shape. Its bytes are those of
+    /// a text, or of several `texts` with a NUL after each, where `kind` says so. Collective.
+    #[pyo3(signature = (name, dtype, sample_shape, count, lens, kind=None))]
+    #[expect(clippy::too_many_arguments, reason = "each is an argument that Python names")]
     fn begin(
         &self,
         py: Python<'_>,
@@ -183,10 +188,16 @@ impl RawStore {
         sample_shape: Vec<Option<u64>>,
         count: u64,
         lens: Option<Vec<u64>>,
+        kind: Option<&str>,
     ) -> PyResult<RawFilling> {
         let store = self.store.get()?;
-        let field =
-            StoredField { dtype: dtype.0, kind: ValueKind::Number, sample_shape, categories: Vec::new() };
+        let kind = match kind {
+            None => ValueKind::Number,
+            Some("text") => ValueKind::Text,
+            Some("texts") => ValueKind::Texts,
+            Some(other) => return Err(raised(Error::invalid(format!("'{other}' is no kind of values")))),
+        };
+        let field = StoredField { dtype: dtype.0, kind, sample_shape, categories: Vec::new() };
         let spec = field.spec(name).map_err(raised)?;
         let lens = lens.map_or_else(|| SampleLens::even(count, 1), |lens| SampleLens::ragged(&lens));
         let filling = collective(py, |wait| store.begin_from_parts(&[(spec.clone(), lens.clone())], wait))?;
@@ -314,7 +325,7 @@ impl RawStore {
     }
 
     /// What was read so far, as JSON.
-    pub(crate) fn stats(&self) -> PyResult<String> {
+    fn stats(&self) -> PyResult<String> {
         serde_json::to_string(&self.store.get()?.stats()).map_err(|error| misread(&error))
     }
 
@@ -331,6 +342,11 @@ impl RawStore {
 }
 
 impl RawStore {
+    /// The store, unless it was closed.
+    pub(crate) fn opened(&self) -> PyResult<Arc<Store>> {
+        self.store.get()
+    }
+
     /// A loader of the variables `names`.
     pub(crate) fn feed(
         &self,
@@ -365,6 +381,24 @@ impl RawStore {
         let store = self.store.get()?;
         let described = names.iter().map(|name| StoredField::described(&*store.variable(name)?));
         described.collect::<Result<_, Error>>().map_err(raised)
+    }
+
+    /// What makes batches of the variables `names`, for statistics.
+    pub(crate) fn measured(&self, names: &[String]) -> PyResult<MeasuredMaker> {
+        let maker: Arc<dyn BatchMaker> = self.maker(names.to_vec())?;
+        Ok((maker, self.forms(names)?, self.mean_sample_len(names)?))
+    }
+
+    /// Bytes of a sample of the variables `names`, on average.
+    pub(crate) fn mean_sample_len(&self, names: &[String]) -> PyResult<u64> {
+        let store = self.store.get()?;
+        names.iter().try_fold(0u64, |sum, name| {
+            let variable = store.variable(name).map_err(raised)?;
+            let bytes = [variable.row_len(), variable.runs()]
+                .into_iter()
+                .fold(variable.lens().total(), u64::saturating_mul);
+            Ok(sum.saturating_add(bytes / variable.sample_count().max(1)))
+        })
     }
 
     /// As many threads and batches ahead as memory has room for, at least one.

@@ -1,24 +1,51 @@
 //! Several stores, the samples of one after those of another.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use forebay::{Error, Feed, Options, StoreConcat, batch::Backing, store::GET_PATIENCE, transform::FieldForm};
+use forebay::{
+    Error, Feed, Options, StoreConcat,
+    batch::{Backing, BatchMaker},
+    source::PerProcess,
+    store::GET_PATIENCE,
+    transform::FieldForm,
+};
 use pyo3::prelude::*;
 
 use crate::{
-    error::raised,
+    error::{misread, raised},
     raw_batch::RawBatch,
     samples::FieldRow,
-    store::{RawStore, with_signals},
+    store::{MeasuredMaker, RawStore, with_signals},
 };
 
 /// Several stores of the same variables, one after another.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct RawStoreConcat {
     stores: Vec<Py<RawStore>>,
+    /// By the names of their fields. A forked process has none: those of its parent may be in use there.
+    makers: PerProcess<ConcatMakers>,
 }
 
+/// What makes samples of which fields.
+type ConcatMakers = Mutex<HashMap<Vec<String>, Arc<StoreConcat>>>;
+
 impl RawStoreConcat {
+    /// What samples by number are made by.
+    fn kept_maker(&self, names: &[String]) -> PyResult<Arc<StoreConcat>> {
+        self.makers.with(ConcatMakers::default, |makers| {
+            let mut makers = makers.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(maker) = makers.get(names) {
+                return Ok(Arc::clone(maker));
+            }
+            let made = Arc::new(self.maker(names)?);
+            makers.insert(names.to_vec(), Arc::clone(&made));
+            Ok(made)
+        })
+    }
+
     fn maker(&self, names: &[String]) -> PyResult<StoreConcat> {
         let first = self.first()?.get();
         let makers = self.stores.iter().map(|store| store.get().maker(names.to_vec()));
@@ -39,13 +66,24 @@ impl RawStoreConcat {
     ) -> PyResult<Feed> {
         let first = self.first()?.get();
         let memory = options.memory.unwrap_or(first.memory);
-        let options = first.within(memory, names, options)?;
+        // Samples of one store may be longer than those of another.
+        let mut stores = self.stores.iter();
+        let options =
+            stores.try_fold(options, |options, store| store.get().within(memory, names, options))?;
         let maker = self.maker(names)?;
         let maker = match backing {
             Some(backing) => maker.over(memory, backing),
             None => maker,
         };
         Feed::of_maker(Arc::new(maker), options).map_err(raised)
+    }
+
+    /// What makes batches of the variables `names`, for statistics.
+    pub(crate) fn measured(&self, names: &[String]) -> PyResult<MeasuredMaker> {
+        let lens = self.stores.iter().map(|store| store.get().mean_sample_len(names));
+        let longest = lens.collect::<PyResult<Vec<_>>>()?.into_iter().max().unwrap_or(0);
+        let maker: Arc<dyn BatchMaker> = self.kept_maker(names)?;
+        Ok((maker, self.forms(names)?, longest))
     }
 
     /// What is known of the variables `names`.
@@ -59,7 +97,7 @@ impl RawStoreConcat {
     /// The stores, which have the same variables.
     #[new]
     fn new(stores: Vec<Py<RawStore>>) -> Self {
-        Self { stores }
+        Self { stores, makers: PerProcess::new(ConcatMakers::default()) }
     }
 
     /// Names of variables, and how many samples each has in all.
@@ -81,7 +119,7 @@ impl RawStoreConcat {
 
     /// The samples `numbers` of the variables `names`, side by side.
     fn get(&self, py: Python<'_>, names: Vec<String>, numbers: Vec<u64>) -> PyResult<RawBatch> {
-        let maker = self.maker(&names)?;
+        let maker = self.kept_maker(&names)?;
         let slots: Vec<Option<u64>> = numbers.iter().map(|number| Some(*number)).collect();
         let fields = with_signals(py, GET_PATIENCE, |wait| maker.fields_of(&slots, wait))?;
         Ok(RawBatch::of_samples(fields, &numbers))
@@ -92,13 +130,17 @@ impl RawStoreConcat {
         self.first()?.get().samples_of(name, rank)
     }
 
-    /// The place of this rank in its replica group of the first store, and how many ranks the group has.
+    /// The place of this rank in the largest of its replica groups, and how many ranks that has.
     fn member(&self) -> PyResult<(usize, usize)> {
-        self.first()?.get().member()
+        let members = self.stores.iter().map(|store| store.get().member()).collect::<PyResult<Vec<_>>>()?;
+        members.into_iter().max_by_key(|(_, ranks)| *ranks).ok_or_else(|| raised(Error::invalid("no stores")))
     }
 
-    /// What was read so far from the first store, as JSON.
+    /// What was read so far from all stores, as JSON.
     fn stats(&self) -> PyResult<String> {
-        self.first()?.get().stats()
+        let stores = self.stores.iter().map(|store| store.get().opened()).collect::<PyResult<Vec<_>>>()?;
+        let (first, others) = stores.split_first().ok_or_else(|| raised(Error::invalid("no stores")))?;
+        let stats = first.stats_with(others.iter().map(|store| &**store));
+        serde_json::to_string(&stats).map_err(|error| misread(&error))
     }
 }

@@ -60,7 +60,7 @@ counters! {
     OpensManaged = "opens_managed",
     /// Those of them that were opened on a whole copy on a fast tier.
     OpensOnCopy = "opens_on_copy",
-    /// Opens under the prefix that were left to the origin: for writing, or of what is no regular file.
+    /// Opens under the prefix that were left to the origin: for writing, or of files too young to be copied.
     OpensLeft = "opens_left",
     /// Read calls that were answered from blocks, and reads of whole copies as far as they are seen.
     Reads = "reads",
@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn what_one_mapping_counts_every_other_sees_and_it_outlives_them() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let outer = tempfile::tempdir().expect("a folder");
+        let folder = OwnFolder::create_in(outer.path(), "run").expect("a folder of this user alone");
         let first = RunCounters::create(folder.path()).expect("counters");
         let second = RunCounters::open(folder.path()).expect("the same");
         first.add(RunCounter::Reads, 2);
@@ -195,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_file_that_is_cut_or_of_another_version_is_refused() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let outer = tempfile::tempdir().expect("a folder");
+        let folder = OwnFolder::create_in(outer.path(), "run").expect("a folder of this user alone");
         RunCounters::create(folder.path()).expect("counters");
         assert!(RunCounters::create(folder.path()).is_err(), "there are some");
         let path = folder.path().join(NAME);

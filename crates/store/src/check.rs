@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 use forebay_source::ErrorKind;
 
 use crate::{
-    Balance, Comm, FieldGather, Filling, Partition, SampleLens, ShardMemory, ShardPlace, Store, StoreOptions,
-    VariableSpec, Wait, Window, WindowPiece, WindowRead,
+    Balance, Comm, FieldGather, Filling, PaddingRows, Partition, SampleLens, ShardMemory, ShardPlace, Store,
+    StoreOptions, VariableSpec, Wait, Window, WindowPiece, WindowRead,
 };
 
 /// Runs every clause.
@@ -242,7 +242,12 @@ pub fn every_rank_reads_every_sample(comm: &Arc<dyn Comm>, width: Option<usize>)
         }
         let samples: Vec<_> = (0..100u64).map(|at| (at % 9 != 4).then_some(at * 31 % count)).collect();
         let mut got = vec![0; 48 * samples.len()];
-        let gather = FieldGather { variable: &variable, samples: &samples, padding: 12, into: &mut got };
+        let gather = FieldGather {
+            variable: &variable,
+            samples: &samples,
+            padding: PaddingRows::Each(12),
+            into: &mut got,
+        };
         store.get_batch([gather]).expect("a batch");
         for (sample, got) in samples.iter().zip(got.chunks(48)) {
             assert_eq!(got, sample.map_or(vec![0; 48], |sample| sample_bytes(sample, 48)));
@@ -275,10 +280,16 @@ pub fn ragged_samples_join_along_any_axis(comm: &Arc<dyn Comm>, width: Option<us
     let samples: Vec<_> = (0..60u64).map(|at| Some(at * 13 % 41)).collect();
     for (name, row_len, runs) in [("nodes", 12, 1), ("edges", 8, 2)] {
         let variable = store.variable(name).expect("it was added");
-        let total = at(FieldGather::rows(&variable, &samples, 0).expect("samples that there are"));
+        let total =
+            at(FieldGather::rows(&variable, &samples, PaddingRows::Each(0)).expect("samples that there are"));
         let mut got = vec![0xee; total * row_len * runs];
         store
-            .get_batch([FieldGather { variable: &variable, samples: &samples, padding: 0, into: &mut got }])
+            .get_batch([FieldGather {
+                variable: &variable,
+                samples: &samples,
+                padding: PaddingRows::Each(0),
+                into: &mut got,
+            }])
             .expect("a batch");
         let mut expected: Vec<u8> = Vec::new();
         for run in 0..runs {

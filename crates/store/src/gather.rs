@@ -11,6 +11,24 @@ use crate::{
     wait::Wait,
 };
 
+/// Rows that stand in a batch where there is no sample of a variable.
+#[derive(Clone, Copy, Debug)]
+pub enum PaddingRows<'a> {
+    /// As many in every such place.
+    Each(u64),
+    /// By place in the list of samples.
+    BySlot(&'a [u64]),
+}
+
+impl PaddingRows<'_> {
+    fn at(self, slot: usize) -> u64 {
+        match self {
+            Self::Each(rows) => rows,
+            Self::BySlot(rows) => rows.get(slot).copied().unwrap_or(0),
+        }
+    }
+}
+
 /// Samples of one variable, and the memory of a batch that they go to, side by side in the order of the list.
 #[derive(Debug)]
 pub struct FieldGather<'a> {
@@ -19,21 +37,21 @@ pub struct FieldGather<'a> {
     /// Its samples, in any order, each as often as it is wanted; `None` leaves as many bytes as `padding` says as they are.
     pub samples: &'a [Option<u64>],
     /// Rows that stand where a sample is `None`.
-    pub padding: u64,
+    pub padding: PaddingRows<'a>,
     /// The memory, as long as all of them.
     pub into: &'a mut [u8],
 }
 
 impl FieldGather<'_> {
     /// Rows of all samples of a batch, and an error for one that there is not.
-    pub fn rows(variable: &StoredVariable, samples: &[Option<u64>], padding: u64) -> Result<u64> {
-        samples.iter().try_fold(0u64, |rows, sample| {
+    pub fn rows(variable: &StoredVariable, samples: &[Option<u64>], padding: PaddingRows<'_>) -> Result<u64> {
+        samples.iter().enumerate().try_fold(0u64, |rows, (slot, sample)| {
             let len = match sample {
                 Some(sample) => {
                     variable.check(*sample)?;
                     variable.lens.start_and_len(*sample).1
                 }
-                None => padding,
+                None => padding.at(slot),
             };
             rows.checked_add(len).ok_or_else(|| Error::invalid("a batch of more than 2^64 rows"))
         })
@@ -77,9 +95,9 @@ impl<'a> RemoteReads<'a> {
         gather.check()?;
         let FieldGather { variable, samples, padding, into: mut rest } = gather;
         for run in 0..variable.runs {
-            for sample in samples {
+            for (slot_number, sample) in samples.iter().enumerate() {
                 let Some(sample) = sample else {
-                    let len = padding * variable.row_len;
+                    let len = padding.at(slot_number) * variable.row_len;
                     (_, rest) = rest.split_at_mut(usize::try_from(len).unwrap_or(usize::MAX));
                     continue;
                 };

@@ -68,7 +68,7 @@ pub use comm::{Comm, CommThreads, Window, WindowPiece, WindowRead, gone};
 pub use filling::{Filling, VariableSpec, agree};
 pub use forebay_scratch::ParentOnly;
 pub use frame::{FrameHeader, FrameKind, FrameReader, ReceivedFrame};
-pub use gather::FieldGather;
+pub use gather::{FieldGather, PaddingRows};
 pub use groups::ReplicaGroups;
 pub use job_name::JobName;
 pub use load_model::{ModelAnswer, ModelCase, ModelConstants};

@@ -10,7 +10,7 @@ use forebay_source::Result;
 use crate::{
     allocate::{NewVariable, same_on_every_rank},
     filling::{Filling, VariableSpec},
-    gather::FieldGather,
+    gather::{FieldGather, PaddingRows},
     partition::{Balance, Partition},
     store::{Shelf, Store},
     variable::StoredVariable,
@@ -98,7 +98,12 @@ impl Store {
             }
             bytes.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
             let wanted: Vec<_> = (first..next).map(Some).collect();
-            self.get_batch([FieldGather { variable, samples: &wanted, padding: 0, into: &mut bytes }])?;
+            self.get_batch([FieldGather {
+                variable,
+                samples: &wanted,
+                padding: PaddingRows::Each(0),
+                into: &mut bytes,
+            }])?;
             filling.write(number, first, &bytes)?;
         }
         Ok(())

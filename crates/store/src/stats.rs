@@ -38,6 +38,30 @@ pub struct StoreStats {
     pub gone: Vec<usize>,
 }
 
+impl StoreStats {
+    /// Adds what `other`, a store of the same variables, has read; latencies stay as they are.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.width = self.width.max(other.width);
+        if other.transport != self.transport {
+            self.transport = format!("{}, {}", self.transport, other.transport);
+        }
+        // Where one is bound to a thread, so is what reads both.
+        if other.threads == "caller" {
+            self.threads = other.threads;
+        }
+        self.shard_bytes += other.shard_bytes;
+        self.registry_bytes += other.registry_bytes;
+        let counts = [&mut self.own, &mut self.same_host, &mut self.remote];
+        for (count, more) in counts.into_iter().zip([other.own, other.same_host, other.remote]) {
+            count.samples += more.samples;
+            count.bytes += more.bytes;
+        }
+        self.gone.extend(other.gone);
+        self.gone.sort_unstable();
+        self.gone.dedup();
+    }
+}
+
 /// How much was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReadCount {

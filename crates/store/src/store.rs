@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ErrorKind, Grant, Result, ledger};
+use forebay_source::{Error, ErrorKind, Grant, Histogram, Result, ledger};
 use serde::Serialize;
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     },
     comm::{Comm, CommThreads, Window, gone},
     filling::{self, Filling, LensMessage, VariableSpec, agree},
-    gather::{FieldGather, RemoteReads},
+    gather::{FieldGather, PaddingRows, RemoteReads},
     groups::ReplicaGroups,
     partition::Partition,
     sample_lens::SampleLens,
@@ -212,7 +212,12 @@ impl Store {
 
     /// The bytes of one sample, into memory that is as long.
     pub fn get(&self, variable: &StoredVariable, sample: u64, into: &mut [u8]) -> Result<()> {
-        self.get_batch([FieldGather { variable, samples: &[Some(sample)], padding: 0, into }])
+        self.get_batch([FieldGather {
+            variable,
+            samples: &[Some(sample)],
+            padding: PaddingRows::Each(0),
+            into,
+        }])
     }
 
     /// The bytes of many samples of some variables, straight into the memory of a batch.
@@ -284,6 +289,21 @@ impl Store {
                 .filter(|rank| self.comm.first_gone(*rank..*rank + 1).is_some())
                 .collect(),
         }
+    }
+
+    /// What was read so far from this store and `others`, which hold other samples of the same variables: sums, the largest width, and
+    /// all ranks that are gone.
+    pub fn stats_with<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> StoreStats {
+        let (gets, batches) = (Histogram::new(), Histogram::new());
+        let mut all = self.stats();
+        gets.merge(&self.counters.gets);
+        batches.merge(&self.counters.batches);
+        for other in others {
+            gets.merge(&other.counters.gets);
+            batches.merge(&other.counters.batches);
+            all.add(other.stats());
+        }
+        StoreStats { get_latency: gets.summary(), batch_latency: batches.summary(), ..all }
     }
 
     /// Gives all memory back. Collective; a store that is dropped without it leaves nothing once its processes end.

@@ -8,7 +8,9 @@ use std::{
 use forebay::{
     Error, ErrorKind, Result,
     source::Histogram,
-    store::{Comm, FieldGather, SampleLens, Store, StoreOptions, StoredVariable, VariableSpec, Wait},
+    store::{
+        Comm, FieldGather, PaddingRows, SampleLens, Store, StoreOptions, StoredVariable, VariableSpec, Wait,
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -170,7 +172,12 @@ fn batches(store: &Store, variable: &StoredVariable, case: Case) -> Result<(Late
     while started.elapsed() < case.time {
         let samples: Vec<_> = (0..case.batch).map(|_| Some(random.below(variable.sample_count()))).collect();
         let began = Instant::now();
-        store.get_batch([FieldGather { variable, samples: &samples, padding: 0, into: &mut into }])?;
+        store.get_batch([FieldGather {
+            variable,
+            samples: &samples,
+            padding: PaddingRows::Each(0),
+            into: &mut into,
+        }])?;
         let took = began.elapsed();
         latencies.record(took);
         busy += took;

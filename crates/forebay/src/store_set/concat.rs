@@ -25,10 +25,10 @@ pub struct StoreConcat {
     arena: Arc<Arena>,
 }
 
-/// What one store makes of a batch: its fields, and the slots they go to.
-struct StorePart {
-    slots: Vec<usize>,
-    fields: Vec<FieldArray>,
+/// What one store brings to a batch: its own samples by slot, and nothing for those of others.
+struct StorePart<'a> {
+    maker: &'a StoreMaker,
+    samples: Vec<Option<u64>>,
 }
 
 impl StoreConcat {
@@ -59,70 +59,75 @@ impl StoreConcat {
         if let Some(sample) = samples.iter().flatten().find(|sample| **sample >= count) {
             return Err(Error::invalid(format!("sample {sample} of {count}")));
         }
-        let store_of = |sample: u64| self.starts.partition_point(|start| *start <= sample) - 1;
-        let mut parts = Vec::new();
-        for (number, maker) in self.makers.iter().enumerate() {
-            let own = |sample: &Option<u64>| sample.filter(|sample| store_of(*sample) == number);
-            let slots: Vec<usize> =
-                (0..samples.len()).filter(|slot| own(&samples[*slot]).is_some()).collect();
-            if slots.is_empty() {
-                continue;
-            }
-            let numbers: Vec<Option<u64>> =
-                slots.iter().map(|slot| samples[*slot].map(|sample| sample - self.starts[number])).collect();
-            parts.push(StorePart { fields: maker.fields_of(&numbers, wait)?, slots });
-        }
+        let parts = self.parts(samples);
+        let rows = (0..self.fields.len()).map(|field| self.rows(field, &parts, samples.len()));
+        let rows = rows.collect::<Result<Vec<_>>>()?;
         let memory = BatchMemory::new(&self.arena);
-        (0..self.fields.len()).map(|field| self.join(field, &parts, samples.len(), &memory)).collect()
+        let arrays = (0..self.fields.len()).map(|field| self.array(field, &rows[field], samples, &memory));
+        let mut arrays = arrays.collect::<Result<Vec<_>>>()?;
+        for part in parts {
+            part.maker.copy_to(&part.samples, &rows, &mut arrays, wait)?;
+        }
+        Ok(arrays)
     }
 
-    /// Field `number` of all `parts`, in `slot_count` slots; those of no part are padding.
-    fn join(
+    /// What each store has of `samples`; those that have none are left out.
+    fn parts(&self, samples: &[Option<u64>]) -> Vec<StorePart<'_>> {
+        let parts = self.makers.iter().zip(self.starts.windows(2)).map(|(maker, own)| StorePart {
+            maker,
+            samples: samples
+                .iter()
+                .map(|sample| {
+                    sample.filter(|sample| (own[0]..own[1]).contains(sample)).map(|one| one - own[0])
+                })
+                .collect(),
+        });
+        parts.filter(|part| part.samples.iter().any(Option::is_some)).collect()
+    }
+
+    /// How many rows each of `slot_count` slots has of field `number`.
+    fn rows(&self, number: usize, parts: &[StorePart<'_>], slot_count: usize) -> Result<Vec<u64>> {
+        let is_ragged = self.fields[number].ragged_axis().is_some();
+        // Padding has no rows where samples differ in length, and else those of a sample.
+        let mut rows = vec![u64::from(!is_ragged); slot_count];
+        for part in parts.iter().filter(|_| is_ragged) {
+            for (slot, own) in rows.iter_mut().zip(part.maker.rows_of(number, &part.samples)?) {
+                *slot = own.unwrap_or(*slot);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The array of field `number` in a batch, its bytes not yet those of the samples; padding is zero.
+    fn array(
         &self,
         number: usize,
-        parts: &[StorePart],
-        slot_count: usize,
+        rows: &[u64],
+        samples: &[Option<u64>],
         memory: &BatchMemory<'_>,
     ) -> Result<FieldArray> {
         let field = &self.fields[number];
-        let name = self.names[number].clone();
         let (row_len, runs) = field.row_and_runs();
-        let is_ragged = field.ragged_axis().is_some();
-        // Padding has no rows where samples differ in length, and else those of a sample.
-        let mut rows = vec![u64::from(!is_ragged); slot_count];
-        for part in parts {
-            let offsets = part.fields.get(number).and_then(|field| field.offsets.as_deref());
-            for (at, slot) in part.slots.iter().enumerate().filter(|_| is_ragged) {
-                let ends = offsets.and_then(|offsets| offsets.get(at).zip(offsets.get(at + 1)));
-                rows[*slot] = ends.map_or(0, |(start, end)| end.abs_diff(*start));
-            }
-        }
-        let mut starts = vec![0usize; slot_count + 1];
-        for (slot, rows) in rows.iter().enumerate() {
-            starts[slot + 1] = starts[slot].saturating_add(usize::try_from(*rows).unwrap_or(usize::MAX));
-        }
-        let total = starts[slot_count];
         let too_long = || Error::new(ErrorKind::Full, "a batch is too long for this machine");
-        let len = total.checked_mul(row_len).and_then(|len| len.checked_mul(runs)).ok_or_else(too_long)?;
-        let mut bytes = memory.take(len)?;
-        bytes.fill(0);
-        for part in parts {
-            let Some(source) = part.fields.get(number) else { continue };
-            let from_run = source.bytes.len() / runs.max(1);
-            for run in 0..runs {
-                let mut from = run * from_run;
-                for slot in &part.slots {
-                    let len = (starts[slot + 1] - starts[*slot]) * row_len;
-                    let to = run * total * row_len + starts[*slot] * row_len;
-                    bytes[to..to + len].copy_from_slice(&source.bytes[from..from + len]);
-                    from += len;
-                }
-            }
+        let total =
+            rows.iter().try_fold(0u64, |total, rows| total.checked_add(*rows)).ok_or_else(too_long)?;
+        let len = usize::try_from(total).ok().and_then(|total| total.checked_mul(row_len)?.checked_mul(runs));
+        let mut bytes = memory.take(len.ok_or_else(too_long)?)?;
+        let is_ragged = field.ragged_axis().is_some();
+        // Samples of one shape have one row, and one run of it.
+        if !is_ragged && row_len > 0 {
+            let slots = samples.iter().zip(bytes.chunks_exact_mut(row_len));
+            slots.filter(|(sample, _)| sample.is_none()).for_each(|(_, slot)| slot.fill(0));
         }
-        let ends = || starts.iter().map(|start| i64::try_from(*start).unwrap_or(i64::MAX)).collect();
-        let shape = field.batch_shape(slot_count as u64, total as u64);
-        let offsets = is_ragged.then(ends);
-        Ok(FieldArray { name, dtype: field.dtype.clone(), kind: field.kind, shape, bytes, offsets })
+        let mut end = 0i64;
+        let ends = rows.iter().map(|rows| {
+            end = end.saturating_add_unsigned(*rows);
+            end
+        });
+        let offsets = is_ragged.then(|| iter::once(0).chain(ends).collect());
+        let shape = field.batch_shape(samples.len() as u64, total);
+        let (name, dtype) = (self.names[number].clone(), field.dtype.clone());
+        Ok(FieldArray { name, dtype, kind: field.kind, shape, bytes, offsets })
     }
 }
 

@@ -1,16 +1,20 @@
 //! A set of files into a store: each rank of a replica group reads its share, consecutive samples in large requests.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use forebay_batch::FieldArray;
-use forebay_loader::{Batch, Loader, Next, Options, SampleSet, set_identity};
-use forebay_plan::{Groups, LoaderState, Shuffle, StateCheck};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_loader::{Batch, Options, SampleSet, set_identity};
+use forebay_plan::Groups;
+use forebay_source::Result;
 use forebay_store::{
     Balance, Filling, Partition, SampleLens, Store, VariableSpec, Wait, agree, same_on_every_rank,
 };
 
-use super::field::StoredField;
+use super::{
+    field::StoredField,
+    share::{FillProgress, FillShare, check_read, patient},
+    variable_lens::read_lens,
+};
 
 /// How a store is filled.
 #[derive(Clone, Debug, Default)]
@@ -21,27 +25,11 @@ pub struct FillOptions {
     pub balance: Balance,
 }
 
-/// How far a rank is with its share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FillProgress {
-    /// Samples that this rank has read.
-    pub samples: u64,
-    /// Samples of its share.
-    pub of: u64,
-    /// Bytes of those that it has read.
-    pub bytes: u64,
-}
-
-/// Bytes of a batch that a rank reads at once: enough that what is read per request counts, little beside the shard.
-const BATCH_BYTES: u64 = 8 << 20;
-
-/// More samples than this are not asked for at once.
-const MOST_SAMPLES: u64 = 1 << 16;
-
 /// Fills `store` with every field of `set`, which each rank opened alike. Collective.
 ///
 /// Every rank reads its own share. Shares begin where chunks do, as far as there are chunks enough: then no chunk is read by
-/// two ranks of a group. `progress` is called after each batch, and ends the filling by an error.
+/// two ranks of a group. Texts and sequences are read twice: the first time for their lengths. `progress` is called after each batch, and
+/// ends the filling by an error.
 pub fn fill_store(
     store: &Store,
     set: &Arc<SampleSet>,
@@ -49,32 +37,50 @@ pub fn fill_store(
     progress: &mut dyn FnMut(FillProgress) -> Result<()>,
     wait: &Wait<'_>,
 ) -> Result<()> {
-    let specs = agree(&**store.comm(), specs(set), wait)?;
+    let described = agree(&**store.comm(), described(set), wait)?;
     same_on_every_rank(&**store.comm(), "set of files", &set_identity(set).content, wait)?;
+    let specs = with_lens(store, set, described, &options.loader, progress, wait)?;
     let partition = partition(store, set, &specs, options.balance);
-    let filling = store.begin(&specs, &partition, wait)?;
+    // Reading lengths may have taken long.
+    let filling = store.begin(&specs, &partition, &wait.renewed())?;
     let written = write_share(store, &filling, set, options, progress);
-    // Some ranks read longer than others: as long as it is known that they live, they are waited for.
-    let wait = if store.comm().hears_of_ends() { wait.without_deadline() } else { wait.renewed() };
-    store.finish(filling, written, &wait)
+    store.finish(filling, written, &patient(store, wait))
 }
 
-/// What is stored of each field, and how long its samples are.
-fn specs(set: &SampleSet) -> Result<Vec<(VariableSpec, SampleLens)>> {
+/// What is stored of each field, and how long its samples are, where that is known before they are read.
+fn described(set: &SampleSet) -> Result<Vec<(VariableSpec, Option<SampleLens>)>> {
     let described = set.fields().into_iter().enumerate().map(|(number, facts)| {
         let lens = match set.joined_lens(number) {
-            Some(lens) => SampleLens::ragged(&lens),
-            None if facts.sample_shape.contains(&None) => {
-                let what =
-                    "texts and sequences, whose lengths only reading them tells, cannot be kept in a store";
-                let error = Error::unsupported(what).at(format!("field '{}'", facts.name));
-                return Err(error.hint("leave the field out"));
-            }
-            None => SampleLens::even(set.len(), 1),
+            Some(lens) => Some(SampleLens::ragged(&lens)),
+            None if facts.sample_shape.contains(&None) => None,
+            None => Some(SampleLens::even(set.len(), 1)),
         };
         Ok((StoredField::of(&facts).spec(&facts.name)?, lens))
     });
     described.collect()
+}
+
+/// The same with the lengths of texts and sequences, which are read for it. Collective.
+fn with_lens(
+    store: &Store,
+    set: &Arc<SampleSet>,
+    described: Vec<(VariableSpec, Option<SampleLens>)>,
+    loader: &Options,
+    progress: &mut dyn FnMut(FillProgress) -> Result<()>,
+    wait: &Wait<'_>,
+) -> Result<Vec<(VariableSpec, SampleLens)>> {
+    let unknown = described.iter().filter(|(_, lens)| lens.is_none());
+    let names: Vec<String> = unknown.map(|(spec, _)| spec.name.clone()).collect();
+    let read = match names.is_empty() {
+        true => Vec::new(),
+        false => read_lens(store, set, &names, loader, progress, wait)?,
+    };
+    let mut read = read.into_iter();
+    let known = described.into_iter().map(|(spec, lens)| {
+        let lens = lens.or_else(|| read.next()).unwrap_or_else(|| SampleLens::even(0, 0));
+        (spec, lens)
+    });
+    Ok(known.collect())
 }
 
 /// Who holds what: even by the bytes of the largest field, moved to the nearest border of groups of samples that are stored together.
@@ -122,49 +128,21 @@ fn write_share(
     progress: &mut dyn FnMut(FillProgress) -> Result<()>,
 ) -> Result<()> {
     let Some(variable) = filling.variables().first() else { return Ok(()) };
-    let share = variable.samples_of(store.comm().rank());
-    let mut done = FillProgress { samples: 0, of: share.end - share.start, bytes: 0 };
-    if share.is_empty() {
-        return progress(done);
-    }
-    let mean = (set.delivered_len() / set.len().max(1)).max(1);
-    let most = (BATCH_BYTES / mean).clamp(1, MOST_SAMPLES);
-    // Batches of one length that end, all but some samples, where the share does: what follows is another rank's to read.
-    let batches = done.of.div_ceil(most);
-    let batch_size = done.of.div_ceil(batches);
-    let loader = Options {
-        batch_size,
-        shuffle: Shuffle::None,
-        shard: Default::default(),
-        tail: None,
-        ..options.loader.clone()
-    };
-    let loader = Loader::new(Arc::clone(set), loader)?;
-    let state = LoaderState { position: share.start, ..loader.state() };
-    let _ = loader.load_state(&state, StateCheck::Strict)?;
-    let mut run = loader.start_steps(batches)?;
-    while done.samples < done.of {
-        match loader.next(&mut run, Duration::from_millis(100))? {
-            Next::Waiting => progress(done)?,
-            Next::End => return Err(Error::new(ErrorKind::Bug, "the samples ended before the share did")),
-            Next::Batch(batch) => {
-                let count = (batch.samples.len() as u64).min(done.of - done.samples);
-                done.bytes += write_batch(filling, &batch, share.start + done.samples, count)?;
-                done.samples += count;
-                progress(done)?;
-            }
+    let samples = variable.samples_of(store.comm().rank());
+    let share = FillShare { set, samples, loader: &options.loader };
+    let mut done = FillProgress { samples: 0, of: share.len(), bytes: 0 };
+    share.read(&mut |read| {
+        if let Some((batch, count)) = read {
+            done.bytes += write_batch(filling, batch, share.samples.start + done.samples, count)?;
+            done.samples += count;
         }
-    }
-    Ok(())
+        progress(done)
+    })
 }
 
 /// Writes the first `count` samples of `batch`, the first of which is `first`.
 fn write_batch(filling: &Filling, batch: &Batch, first: u64, count: u64) -> Result<u64> {
-    if let Some(failed) = batch.failed.first() {
-        // A store holds every sample: none can be left out or stand in for another.
-        let what = format!("sample {} cannot be read: {}", failed.sample, failed.why);
-        return Err(Error::corrupt(what).hint("mend the file, or leave it out of the set"));
-    }
+    check_read(batch)?;
     let mut bytes = 0;
     for (number, field) in batch.fields.iter().enumerate() {
         let variable = &filling.variables()[number];

@@ -16,7 +16,7 @@ use forebay_batch::{
 use forebay_loader::Samples;
 use forebay_plan::SetIdentity;
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
-use forebay_store::{CommThreads, FieldGather, GET_PATIENCE, Store, StoredVariable, Wait};
+use forebay_store::{CommThreads, FieldGather, GET_PATIENCE, PaddingRows, Store, StoredVariable, Wait};
 
 use sha2::{Digest, Sha256};
 
@@ -103,13 +103,7 @@ impl StoreMaker {
     /// The fields of `samples`, side by side; padding stands where one is `None`. No rank is waited for longer than `wait`.
     pub fn fields_of(&self, samples: &[Option<u64>], wait: &Wait<'_>) -> Result<Vec<FieldArray>> {
         let started = Instant::now();
-        let variables = self.store.variables_at(self.fields.iter().map(|from| from.place));
-        if variables.len() < self.fields.len() {
-            return Err(Error::invalid("the store is closed"));
-        }
-        let fields = self.fields.iter().zip(variables);
-        let fields: Vec<_> =
-            fields.map(|(from, variable)| MadeNow { field: &from.field, variable }).collect();
+        let fields = self.fields_now()?;
         let memory = BatchMemory::new(&self.arena);
         let arrays = fields.iter().map(|from| from.array(samples, &memory));
         let mut arrays = arrays.collect::<Result<Vec<_>>>()?;
@@ -121,9 +115,58 @@ impl StoreMaker {
             self.read_files(&fields, lost, samples, &mut arrays)?;
         }
         let bytes: usize = arrays.iter().map(|array| array.bytes.len()).sum();
-        self.read_bytes.fetch_add(bytes as u64, Relaxed);
-        self.read_ns.fetch_add(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        self.count_read(bytes as u64, started);
         Ok(arrays)
+    }
+
+    /// How many rows `samples` have in field `number`, by slot; nothing of slots that are `None`.
+    pub(super) fn rows_of(&self, number: usize, samples: &[Option<u64>]) -> Result<Vec<Option<u64>>> {
+        let variable = self.store.variables_at([self.fields[number].place]).pop();
+        let variable = variable.ok_or_else(|| Error::invalid("the store is closed"))?;
+        let rows = |sample: &Option<u64>| sample.map(|sample| variable.lens().start_and_len(sample).1);
+        Ok(samples.iter().map(rows).collect())
+    }
+
+    /// Copies `samples` to their slots of `arrays`, in which each slot has as many rows as `rows` say by field; slots that are `None`
+    /// stay as they are. No rank is waited for longer than `wait`.
+    pub(super) fn copy_to(
+        &self,
+        samples: &[Option<u64>],
+        rows: &[Vec<u64>],
+        arrays: &mut [FieldArray],
+        wait: &Wait<'_>,
+    ) -> Result<()> {
+        let started = Instant::now();
+        let fields = self.fields_now()?;
+        let mut bytes = 0;
+        for (from, rows) in fields.iter().zip(rows) {
+            let own = samples.iter().zip(rows).filter(|(sample, _)| sample.is_some()).map(|(_, rows)| *rows);
+            bytes += own.sum::<u64>() * from.variable.row_len() * from.variable.runs();
+        }
+        let gathers = fields.iter().zip(rows).zip(arrays).map(|((from, rows), array)| FieldGather {
+            variable: &from.variable,
+            samples,
+            padding: PaddingRows::BySlot(rows),
+            into: &mut array.bytes,
+        });
+        self.store.get_batch_within(gathers, wait)?;
+        self.count_read(bytes, started);
+        Ok(())
+    }
+
+    /// The fields, as their variables lie now.
+    fn fields_now(&self) -> Result<Vec<MadeNow<'_>>> {
+        let variables = self.store.variables_at(self.fields.iter().map(|from| from.place));
+        if variables.len() < self.fields.len() {
+            return Err(Error::invalid("the store is closed"));
+        }
+        let fields = self.fields.iter().zip(variables);
+        Ok(fields.map(|(from, variable)| MadeNow { field: &from.field, variable }).collect())
+    }
+
+    fn count_read(&self, bytes: u64, started: Instant) {
+        self.read_bytes.fetch_add(bytes, Relaxed);
+        self.read_ns.fetch_add(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX), Relaxed);
     }
 
     fn gather(
@@ -136,7 +179,7 @@ impl StoreMaker {
         let gathers = fields.iter().zip(arrays).map(|(from, array)| FieldGather {
             variable: &from.variable,
             samples,
-            padding: from.padding_rows(),
+            padding: PaddingRows::Each(from.padding_rows()),
             into: &mut array.bytes,
         });
         match &self.on_lost {
@@ -201,7 +244,7 @@ impl MadeNow<'_> {
     /// The array of a batch, its bytes not yet those of the samples.
     fn array(&self, samples: &[Option<u64>], memory: &BatchMemory<'_>) -> Result<FieldArray> {
         let variable = &self.variable;
-        let rows = FieldGather::rows(variable, samples, self.padding_rows())?;
+        let rows = FieldGather::rows(variable, samples, PaddingRows::Each(self.padding_rows()))?;
         let len = rows.checked_mul(variable.row_len()).and_then(|len| len.checked_mul(variable.runs()));
         let len = len.and_then(|len| usize::try_from(len).ok());
         let bytes = memory

@@ -37,6 +37,11 @@ unsafe fn memory<'a>(into: *mut c_void, len: size_t) -> &'a mut [u8] {
     unsafe { slice::from_raw_parts_mut(into.cast(), len.min(MOST_BYTES)) }
 }
 
+/// True where the kernel has to refuse the memory.
+fn is_nowhere(parts: &[iovec]) -> bool {
+    parts.iter().any(|part| part.iov_base.is_null() && part.iov_len > 0)
+}
+
 /// What `fill` makes of the file that `fd` is read by block by block; the file is left to the kernel where that is nothing.
 fn served(fd: c_int, fill: impl FnOnce(&ProgramFile, &BlockReader) -> Option<usize>) -> Option<ssize_t> {
     inside::run(|| {
@@ -90,6 +95,9 @@ unsafe fn parts<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
 /// As [`fill_parts`].
 #[cold]
 unsafe fn read_on(fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
+    if is_nowhere(parts) {
+        return None;
+    }
     served(fd, |file, reader| {
         if file.is_shared() {
             // The kernel reads the origin: the next open finds a copy.
@@ -111,7 +119,7 @@ unsafe fn read_on(fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
 /// As [`fill_parts`].
 #[cold]
 unsafe fn read_at(fd: c_int, parts: &[iovec], at: off_t) -> Option<ssize_t> {
-    let at = u64::try_from(at).ok()?;
+    let at = u64::try_from(at).ok().filter(|_| !is_nowhere(parts))?;
     if let [part] = parts {
         // SAFETY: as the caller promises.
         let into = unsafe { memory(part.iov_base, part.iov_len) };

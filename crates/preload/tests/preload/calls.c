@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/stat.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -90,6 +91,7 @@ static void seeks(int fd, off_t len) {
     say("pread past the end", pread(fd, memory, 100, len + 5));
     say("pread over the end", pread(fd, memory, 4096, len - 7));
     say("pread before the start", pread(fd, memory, 10, -1));
+    printf("pread to nowhere %zd %d\n", pread(fd, NULL, 10, 0), errno);
     say("pread of nothing", pread(fd, memory, 0, 0));
     printf("lseek before the start %ld\n", (long)lseek(fd, -1, SEEK_SET));
     lseek(fd, 0, SEEK_SET);
@@ -197,6 +199,17 @@ static void reuse(const char *path) {
     say("close_range", read(fd, memory, 10));
 }
 
+/* A signal that all threads of the program block waits to be taken, whichever threads a library has. */
+static void signals(void) {
+    struct timespec patience = {30, 0};
+    sigset_t set;
+    sigemptyset(&set), sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    kill(getpid(), SIGUSR1);
+    usleep(20000);
+    printf("signal %d\n", sigtimedwait(&set, NULL, &patience) == SIGUSR1);
+}
+
 int main(int count, char **paths) {
     const char *path = paths[1], *folder = paths[2], *name = paths[3];
     char odd[4096];
@@ -227,7 +240,7 @@ int main(int count, char **paths) {
     printf("__pread_chk %zd %016llx\n", pread(fd, small, few, 17), (unsigned long long)sum(small, few));
     printf("__read_chk %zd %016llx\n", read(fd, small, few), (unsigned long long)sum(small, few));
     close(fd);
-    streams(path), children(path), locks(path), reuse(path);
+    signals(), streams(path), children(path), locks(path), reuse(path);
     printf("no such file %d %d\n", open("/no/such/file", O_RDONLY), errno);
     snprintf(odd, sizeof odd, "%s/none", folder);
     printf("nor here %d %d\n", open(odd, O_RDONLY), errno);

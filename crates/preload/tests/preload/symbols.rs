@@ -171,6 +171,12 @@ const OTHERS: &[&str] = &[
     "__fread_chk",
     "uname",
     "getchar",
+    "getsid",
+    "getsockname",
+    "gettimeofday",
+    "fdimf",
+    "fdiml",
+    "backtrace_symbols_fd",
     "gnu_get",
 ];
 

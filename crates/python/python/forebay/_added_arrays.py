@@ -14,7 +14,10 @@ _WRITE_BYTES = 8 << 20
 
 
 class AddedArrays:
-    """Samples that a rank adds: one array, or arrays that differ along one axis. They are written in native byte order."""
+    """Samples that a rank adds: one array, arrays that differ along one axis, or texts. They are written in native byte order."""
+
+    kind: str | None = None
+    """``text`` where a sample is one, ``texts`` where it is a list of them."""
 
     def __init__(self, dtype: Any, shape: Any, count: int, lens: list[int] | None, values: Any) -> None:
         self.dtype = None if dtype is None else np.dtype(dtype).newbyteorder("=")
@@ -22,7 +25,12 @@ class AddedArrays:
 
     @classmethod
     def of(cls, name: str, samples: Any) -> AddedArrays:
+        if isinstance(samples, np.ndarray) and samples.dtype == object and samples.ndim == 1:
+            samples = samples.tolist()
         if isinstance(samples, (list, tuple)):
+            kind = _text_kind(samples)
+            if kind is not None:
+                return cls._of_texts(name, kind, samples)
             return cls._of_list(name, [np.asarray(one) for one in samples])
         array = np.asarray(samples)
         if array.ndim == 0:
@@ -47,9 +55,18 @@ class AddedArrays:
             lens = shapes[:, differing[0]].tolist()
         return cls(parts[0].dtype, shape, len(parts), lens, parts)
 
+    @classmethod
+    def _of_texts(cls, name: str, kind: str, samples: Any) -> AddedArrays:
+        encoded = [_encoded(one) if kind == "text" else b"".join(_ended(name, each) for each in one) for one in samples]
+        parts = [np.frombuffer(one, np.uint8) for one in encoded]
+        made = cls(np.uint8, [None], len(parts), [len(part) for part in parts], parts)
+        made.kind = kind
+        return made
+
     def told(self) -> dict[str, Any]:
         """What other ranks need to know."""
-        return {"dtype": None if self.dtype is None else _code(self.dtype), "shape": self.shape, "count": self.count}
+        dtype = None if self.dtype is None else _code(self.dtype)
+        return {"dtype": dtype, "shape": self.shape, "count": self.count, "kind": self.kind}
 
     def learn(self, name: str, known: list[dict[str, Any]]) -> None:
         """Takes the type and shape that all ranks agree on: an axis that differs on one rank, or between ranks, differs.
@@ -61,6 +78,8 @@ class AddedArrays:
             raise ValueError(f"no rank brings a sample of {name!r}, so that its type is not known")
         (_, first), joined = having[0], list(having[0][1]["shape"])
         for rank, one in having:
+            if one["kind"] != first["kind"]:
+                raise _differ(name, "types", having[0], (rank, one), lambda one: one["kind"] or np.dtype(_from_code(one["dtype"])))
             if one["dtype"] != first["dtype"]:
                 raise _differ(name, "types", having[0], (rank, one), lambda one: np.dtype(_from_code(one["dtype"])))
             if len(one["shape"]) == len(joined):
@@ -68,6 +87,7 @@ class AddedArrays:
             if len(one["shape"]) != len(joined) or joined.count(None) > 1:
                 raise _differ(name, "shapes", having[0], (rank, one), lambda one: tuple(one["shape"]))
         if self.count == 0:
+            self.kind = first["kind"]
             if self.dtype is None or _code(self.dtype) != first["dtype"]:
                 self.dtype = np.dtype(_from_code(first["dtype"]))
             self.shape, self.lens = joined, None if None not in joined else []
@@ -86,6 +106,30 @@ class AddedArrays:
         for at in range(0, len(self._values), step):
             piece = np.ascontiguousarray(self._values[at : at + step], self.dtype)
             filling.write(first + at, piece.tobytes())
+
+
+def is_text(value: Any) -> bool:
+    """True of a text, and of a list of texts or of nothing."""
+    return isinstance(value, str) or (isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value))
+
+
+def _text_kind(samples: Any) -> str | None:
+    """What ``samples`` are where all are texts, or all are lists of texts, of which some may be empty."""
+    if samples and all(isinstance(one, str) for one in samples):
+        return "text"
+    are_lists = all(isinstance(one, (list, tuple)) and is_text(one) for one in samples)
+    return "texts" if are_lists and any(samples) else None
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _ended(name: str, text: str) -> bytes:
+    """One of several texts of a sample, as it is stored."""
+    if "\0" in text:
+        raise ValueError(f"a text of {name!r} has a NUL in it, among several of a sample")
+    return _encoded(text) + b"\0"
 
 
 def _differ(name: str, what: str, one: tuple[int, Any], other: tuple[int, Any], named: Any) -> InvalidError:

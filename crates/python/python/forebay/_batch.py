@@ -200,8 +200,11 @@ class Batch(dict[str, Any]):
     def _with(self, fields: Mapping[str, Any]) -> Self:
         """A batch of the same samples with other fields, each of one shape."""
         batch = type(self)(fields)
-        for name in ("indices", "seeds", "epoch", "step", "skipped"):
+        for name in ("indices", "seeds", "epoch", "step", "skipped", "wait_seconds", "make_seconds"):
             setattr(batch, name, getattr(self, name))
+        if hasattr(self, "_raw"):
+            # By which it knows where its samples were cut out, if it is asked.
+            batch._raw = self._raw
         return batch
 
     def __repr__(self) -> str:

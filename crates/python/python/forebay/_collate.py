@@ -52,11 +52,18 @@ def stacked(values: Sequence[Any]) -> Any:
     if isinstance(first, dict):
         return {name: stacked([value[name] for value in values]) for name in first}
     if isinstance(first, tuple):
-        return tuple(stacked(list(column)) for column in zip(*values))
+        return columns_of(values, stacked)
     if isinstance(first, (np.ndarray, np.generic, int, float, bool)):
         arrays = [np.asarray(value) for value in values]
         return np.stack(arrays) if len({array.shape for array in arrays}) == 1 else list(values)
     return list(values)
+
+
+def columns_of(values: Sequence[Any], stack: Callable[[list[Any]], Any]) -> Any:
+    """Tuples as one tuple of the same kind, each place of which ``stack`` puts together."""
+    columns = [stack(list(column)) for column in zip(*values)]
+    kind = type(values[0])
+    return kind(*columns) if hasattr(kind, "_fields") else tuple(columns)
 
 
 class SampleMap:

@@ -54,6 +54,9 @@ class Source(Protocol):
     def poll(self) -> Any | None:
         """The next batch if it is there, and otherwise None."""
 
+    def poll_following(self) -> Any | None:
+        """When there is no more, the first batches of what follows, each if it is there, and otherwise None."""
+
     def next(self, commit: bool = True) -> Any | None:
         """The next batch, waiting for it; None when there is no more."""
 
@@ -76,8 +79,8 @@ _left_behind: list[Any] = []
 class DeviceFeed(Generic[Host, Target]):
     """Gives the batches of a run on a device, in order.
 
-    The copies of the next batches are started before a batch is handed out. Host memory is let go once its copy is done. An
-    error comes where its batch would have come. In a forked child nothing of it is touched.
+    The copies of the next batches are started before a batch is handed out, those of the run that follows among them. Host memory is
+    let go once its copy is done. An error comes where its batch would have come. In a forked child nothing of it is touched.
 
     Args:
         source: the run.
@@ -98,6 +101,8 @@ class DeviceFeed(Generic[Host, Target]):
         self._source, self._copier = source, copier
         self._pieces, self._finish, self._commit = pieces, finish, commit
         self._coming: deque[_Coming[Target]] = deque()
+        # Of the run that follows this one.
+        self._following: deque[_Coming[Target]] = deque()
         # Host memory that a copy may still read, oldest first.
         self._copies: deque[tuple[Event, Host]] = deque()
         self._marks: deque[Event] = deque()
@@ -118,51 +123,61 @@ class DeviceFeed(Generic[Host, Target]):
         batch = self._coming.popleft()
         if batch.error is not None:
             raise batch.error
-        while len(self._coming) < AHEAD and self._take_one():
+        while len(self._coming) + len(self._following) < AHEAD and self._take_one():
             pass
         assert batch.target is not None and batch.copied is not None
         self._copier.receive(batch.target, batch.copied)
         self._commit(batch.raw)
         return self._finish(batch.raw, batch.layout, batch.target)
 
+    def follow(self, source: Source) -> None:
+        """Goes on with the run that follows the one that is over: its first batches are on their way."""
+        self._source = source
+        self._coming, self._following = self._following, deque()
+
     def close(self) -> None:
         """Waits for the copies that are under way, and lets all go. May be called more than once."""
-        held = (self._coming, self._copies, self._marks)
-        self._coming, self._copies, self._marks = deque(), deque(), deque()
+        held = (self._copies, self._coming, self._following, self._marks)
+        self._copies, self._coming, self._following, self._marks = deque(), deque(), deque(), deque()
         if self._process != os.getpid():
             _left_behind.append(held)
             return
-        for copied, _ in held[1]:
+        for copied, _ in held[0]:
             copied.synchronize()
 
     def _wait_for_one(self) -> bool:
         raw = self._source.next(False)
         if raw is None:
             return False
-        self._start(raw)
+        self._start(raw, self._coming)
         return True
 
     def _take_one(self) -> bool:
         """Starts the copy of the next batch if it is there; false when it is not, or there is none after an error."""
-        if self._coming and self._coming[-1].error is not None:
+        if any(queue and queue[-1].error is not None for queue in (self._coming, self._following)):
             return False
+        queue, raw = self._coming, None
         try:
-            raw = self._source.poll()
+            if not self._following:
+                raw = self._source.poll()
+            if raw is None:
+                queue = self._following
+                raw = self._source.poll_following()
         except Exception as error:
-            self._coming.append(_Coming(None, None, error=error))
+            queue.append(_Coming(None, None, error=error))
             return False
         if raw is None:
             return False
-        self._start(raw)
+        self._start(raw, queue)
         return True
 
-    def _start(self, raw: Any) -> None:
+    def _start(self, raw: Any, queue: deque[_Coming[Target]]) -> None:
         while len(self._copies) >= MOST_COPIES:
             self._copies.popleft()[0].synchronize()
         host, layout = self._pieces(raw)
         target, copied = self._copier.start(host)
         self._copies.append((copied, host))
-        self._coming.append(_Coming(raw, layout, target, copied))
+        queue.append(_Coming(raw, layout, target, copied))
 
     def _let_go(self) -> None:
         """Lets go of host memory whose copies are done."""

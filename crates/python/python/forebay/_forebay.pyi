@@ -482,6 +482,8 @@ class EpochRun:
         """The epoch after this one, if it was begun and no other was set since; this one is over then."""
     def poll(self) -> RawBatch | None:
         """The next batch if it is there, not committed; ``None`` where it is not yet, or the epoch is over."""
+    def poll_following(self) -> RawBatch | None:
+        """The next batch of the epoch after this one, if this one is over and that batch is there, not committed."""
     def close(self) -> None:
         """Ends the threads. May be called more than once."""
     def forget(self) -> None:
@@ -496,6 +498,12 @@ class RawStatistics:
     ) -> RawStatistics:
         """Begins to compute what ``spec`` (JSON) says of the samples of ``reader``, or of a ``subset`` of them, by ``options`` (JSON);
         with ``saves``, what was computed before is taken as it is, and what is computed is kept."""
+    @staticmethod
+    def of_store(store: RawStore, spec: str, options: str, subset: RawSubset | None = None) -> RawStatistics:
+        """The same of the samples of ``store``, of which nothing is saved."""
+    @staticmethod
+    def of_stores(stores: RawStoreConcat, spec: str, options: str, subset: RawSubset | None = None) -> RawStatistics:
+        """The same of the samples of several stores."""
     def advance(self) -> tuple[int, int] | None:
         """Goes on for a moment: samples done, and of how many; ``None`` when all is done."""
     def result(self) -> str:
@@ -600,8 +608,11 @@ class RawStore:
 
     def __new__(cls, comm: RawComm, width: int | None, folder: str | None, limit: int | None, memory: int) -> RawStore:
         """A store of nothing yet, whose shards live in memory or in files of ``folder``. Collective."""
-    def begin(self, name: str, dtype: Any, sample_shape: list[int | None], count: int, lens: list[int] | None) -> RawFilling:
-        """Begins a variable of which this rank has as many samples as ``lens``, or ``count`` where all have one shape. Collective."""
+    def begin(
+        self, name: str, dtype: Any, sample_shape: list[int | None], count: int, lens: list[int] | None, kind: str | None = None
+    ) -> RawFilling:
+        """Begins a variable of which this rank has as many samples as ``lens``, or ``count`` where all have one shape. Its bytes are
+        those of a ``text``, or of several ``texts`` with a NUL after each, where ``kind`` says so. Collective."""
     def fill(self, reader: SampleReader, options: str, by_count: bool, progress: Callable[[int, int, int], None] | None) -> None:
         """Fills the store with the samples of ``reader``, read as ``options`` (JSON) say. Collective."""
     def update(self, name: str, first: int, bytes: bytes) -> None:
@@ -643,9 +654,9 @@ class RawStoreConcat:
     def samples_of(self, name: str, rank: int) -> tuple[int, int]:
         """Which samples ``rank`` holds of the variable ``name`` of the first store."""
     def member(self) -> tuple[int, int]:
-        """The place of this rank in its replica group of the first store, and how many ranks the group has."""
+        """The place of this rank in the largest of its replica groups, and how many ranks that has."""
     def stats(self) -> str:
-        """What was read so far from the first store, as JSON."""
+        """What was read so far from all stores, as JSON."""
 
 @final
 class RawFilling:

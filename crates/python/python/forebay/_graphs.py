@@ -25,13 +25,15 @@ def graphs(batch: Batch, nodes: str | None = None) -> Any:
     node is of, and fields whose name has ``index`` in it, and ``face``, count the nodes of the whole batch. These are ``int64``, and joined
     along their last axis: such a field of shape (edges, 2) is transposed. A field with one value a sample, such as an energy, has a row a
     graph. Where all graphs have as many nodes, every field whose samples have as many rows is one of nodes. ``graphs[3]`` and
-    ``to_data_list`` give the samples.
+    ``to_data_list`` give the samples. Padding (``tail="pad"``, index -1) is left out: ``num_graphs`` is how many samples there are, which
+    may be 0.
 
     ``nodes`` names a field with a row a node; by default ``x`` or ``pos``, or else one of those that do not have ``edge`` in their name.
     """
     geometric = _torch_geometric()
     if not isinstance(batch, Batch):
         raise TypeError(f"graphs are made of batches of tensors, as forebay.torch.Loader gives them, not of {type(batch).__name__}")
+    batch = _without_padding(batch)
     field = _node_field(batch, nodes)
     ptr = batch.offsets[field] if field in batch.offsets else _even_bounds(batch[field])
     made = geometric.Batch(_base_cls=geometric.Data)
@@ -46,6 +48,30 @@ def graphs(batch: Batch, nodes: str | None = None) -> Any:
     made.batch = _numbers(counts, int(ptr[-1]))
     made.ptr = ptr.clone()
     made._num_graphs, made._slice_dict, made._inc_dict = batch.size, slices, increments
+    return made
+
+
+def _without_padding(batch: Batch) -> Batch:
+    """The samples of ``batch``, without slots that stand for none: an empty graph would count in a mean over graphs."""
+    indices = torch.as_tensor(batch.indices)
+    kept = indices >= 0
+    if bool(kept.all()):
+        return batch
+    slots = kept.nonzero().flatten()
+    numbers = slots.tolist()
+    made = Batch()
+    made.indices = indices[slots]
+    for name, values in batch.items():
+        if name in batch.offsets:
+            # Padding has no rows: only its bounds go.
+            bounds = batch.offsets[name]
+            made[name], made.offsets[name] = values, torch.cat([bounds[:-1][kept.to(bounds.device)], bounds[-1:]])
+        elif isinstance(values, torch.Tensor):
+            made[name] = values[slots.to(values.device)]
+        else:
+            made[name] = [values[number] for number in numbers]
+    if hasattr(batch, "_axes"):
+        made._axes = batch._axes
     return made
 
 

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from . import _html, _ranks
-from ._batch import Batch
-from ._collate import Sample, mapping_of, stacked
-from ._draws import DrawSpec, draws_of
-from ._forebay import (
-    BatchLoader,
-    EpochRun,
-    ForebayWarning,
-    InvalidError,
-    LoaderMemory,
-    RawBatch,
-    memory_report,
-)
-from ._map import MappedRun
+from . import _ranks
+from ._collate import Sample, mapping_of
+from ._draws import draws_of
+from ._forebay import BatchLoader, ForebayWarning, LoaderMemory
+from ._iteration import Iteration
+from ._loader_facts import LoaderFacts
+from ._loader_words import _on_error, _shuffle
+from ._loader_words import _tail as _tail
 from ._sizes import size_of, whole
 from ._tiers import Policy, Tiers, leave_at_exit, naming_renamed
 from .transforms import transform_spec
@@ -35,7 +26,7 @@ if TYPE_CHECKING:
     from ._subset import Subset
 
 
-class Loader:
+class Loader(LoaderFacts, Iteration):
     """Batches of a set of samples: made ahead by threads, in an order that can be resumed.
 
     Args:
@@ -203,7 +194,7 @@ class Loader:
         # Compared with other ranks before the first batch.
         self._is_compared = False
         self._process = os.getpid()
-        self._run: EpochRun | None = None
+        self._run = None
         if self.dataset.tiers:
             leave_at_exit(self)
 
@@ -240,162 +231,6 @@ class Loader:
         if self._refreshes and world > 1:
             raise ValueError("refresh=True with world > 1: each rank could find another number of samples")
 
-    def _compare_ranks(self) -> None:
-        """Refuses an order that is not that of the other ranks, once."""
-        shard = json.loads(self._options)["shard"]
-        if self._check_ranks and not self._is_compared and shard["world"] > 1:
-            _ranks.check(self._rank_key, self._opened.order(), shard["rank"], shard["world"])
-        self._is_compared = True
-
-    def __iter__(self) -> Iterator[Any]:
-        """Begins an epoch, and those that follow it where there are more; one that was under way ends."""
-        return self._flow(self.epochs)
-
-    def steps(self, count: int) -> Iterator[Any]:
-        """The next ``count`` batches, from where the consumer is, over as many epochs as it takes. Each epoch is begun while the
-        last batches of the one before are taken."""
-        count = whole("count", count)
-        loader = self._loader
-        self._end_epoch()
-        # Without this, an epoch that was left is not gone on with.
-        loader.load_state(loader.state(), True)
-        batches = self._flow(None)
-        try:
-            while (count := count - 1) >= 0:
-                try:
-                    yield next(batches)
-                except StopIteration:
-                    return
-        finally:
-            batches.close()
-
-    def _flow(self, epochs: int | None) -> Generator[Any, None, None]:
-        # First of all: in a forked child it leaves the parent's epoch alone.
-        _ = self._loader
-        self._end_epoch()
-        run: EpochRun | None = None
-        try:
-            for number in itertools.count(1):
-                is_followed = number != epochs and not self._refreshes
-                run = (run and run.follow(is_followed)) or self._start(is_followed)
-                self._run = run
-                yield from self._batches(run)
-                if self._run is not None and self._run is not run:
-                    raise InvalidError("this epoch was ended by another that was begun of the same loader")
-                if self._run is None or number == epochs or len(self) == 0:
-                    return
-        finally:
-            if run is not None:
-                run.close()
-                if self._run is run:
-                    self._run = None
-
-    def _start(self, is_followed: bool) -> EpochRun:
-        loader = self._loader
-        if self._refreshes:
-            loader = self._refresh(loader)
-        self._compare_ranks()
-        return loader.start(is_followed)
-
-    def _batches(self, run: EpochRun) -> Iterator[Any]:
-        """The batches of ``run`` as the consumer gets them. Nothing here holds on to one: its memory goes back as soon as the
-        consumer lets go of it."""
-        if self._map is not None:
-            yield from self._mapped(run, self._map)
-            return
-        take, made_of = run.next, self._batch
-        while (raw := take()) is not None:
-            yield made_of(raw)
-
-    def _mapped(self, run: EpochRun, function: Callable[[Any], Any]) -> Iterator[Any]:
-        made_of = lambda raw: self._handed(self._placed(function(self._host_batch(raw))))
-        mapped = MappedRun(self._opened, run, made_of, self._map_threads)
-        try:
-            while made := mapped.next():
-                yield made.pop()
-        finally:
-            mapped.close()
-
-    def _refresh(self, loader: BatchLoader) -> BatchLoader:
-        """The loader of the files as they are now; ``loader`` itself where an epoch goes on from a state."""
-        epoch, position = loader.upcoming()
-        if position > 0:
-            return loader
-        self.dataset = self.dataset._opened_anew()  # type: ignore[union-attr]
-        loader.close()
-        self._set_up(self._options)
-        self._opened.set_epoch(epoch)
-        return self._opened
-
-    def _batch(self, raw: RawBatch) -> Any:
-        return self._handed(self._placed(self._host_batch(raw)))
-
-    def _handed(self, batch: Any) -> Any:
-        return tuple(batch.values()) if self._as_tuple and isinstance(batch, dict) else batch
-
-    def _host_batch(self, raw: RawBatch) -> Any:
-        batch = Batch._of(raw)
-        if batch.offsets:
-            batch._axes = self._axes
-        return batch
-
-    def _placed(self, batch: Any) -> Any:
-        """What the consumer gets, where it is to be."""
-        return batch
-
-    @staticmethod
-    def _stacked(samples: list[Any]) -> Any:
-        """Samples that went through ``sample_map``, side by side."""
-        return stacked(samples)
-
-    def __len__(self) -> int:
-        """Batches of a whole epoch, wherever in it the consumer is."""
-        return len(self._loader)
-
-    @property
-    def rank(self) -> int:
-        """Which of the ranks this is."""
-        return self._shard_now()[0]
-
-    @property
-    def world(self) -> int:
-        """How many ranks there are."""
-        return self._shard_now()[1]
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that the consumer is in; after its last batch, the next."""
-        epoch: int = json.loads(self._loader.state())["epoch"]
-        return epoch
-
-    @property
-    def step(self) -> int:
-        """Batches of its epoch that the consumer has received, also before a state that was loaded."""
-        return len(self) - self.remaining
-
-    @property
-    def threads(self) -> int:
-        """Threads that make batches."""
-        threads: int = json.loads(self._loader.in_force())["threads"]
-        return threads
-
-    @property
-    def memory(self) -> int:
-        """Bytes that it may take."""
-        memory: int = json.loads(self._loader.in_force())["memory_bytes"]
-        return memory
-
-    def _shard_now(self) -> tuple[int, int]:
-        # Where ranks are known late, this has them looked up.
-        _ = self._loader
-        shard = json.loads(self._options)["shard"]
-        return shard["rank"], shard["world"]
-
-    @property
-    def remaining(self) -> int:
-        """Batches that the consumer has yet to receive of its epoch; of the next one after the last batch."""
-        return self._loader.remaining()
-
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the next one that is begun."""
         self._loader.set_epoch(whole("epoch", epoch))
@@ -429,74 +264,18 @@ class Loader:
                 stacklevel=2,
             )
 
-    def stats(self) -> dict[str, Any]:
-        """What was read, decoded and waited for so far, and which stage limits (``verdict``).
-
-        ``tiers`` is what was read from where, in all and in each epoch; ``None`` without tiers. ``in_force`` is what
-        :meth:`describe` says of threads and memory. ``origin_latency`` is how long reads from behind a network took,
-        for all loaders of the data set: ``count``, ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns`` and ``max_ns``.
-        """
-        stats: dict[str, Any] = json.loads(self._loader.stats())
-        return stats
-
-    def describe(self) -> dict[str, Any]:
-        """What is in force: ``threads``, ``batches_ahead``, ``memory_bytes`` in all and ``cache_bytes`` of them for decoded
-        chunks, the folder of the ``spill`` and ``spill_quota_bytes``. ``fields`` are those of the batches, after ``transforms`` and
-        before ``map``.
-
-        ``process`` is what this process may take, and who in it has taken how much.
-        """
-        loader = self._loader
-        in_force: dict[str, Any] = json.loads(loader.in_force())
-        # All of it can be written as JSON.
-        fields = {
-            name: {"dtype": stored, "numpy": str(np.dtype(code)), "shape": shape} for name, code, shape, stored in loader.fields()
-        }
-        return {"batch_size": self.batch_size, "fields": fields, **in_force, "process": json.loads(memory_report())}
-
     def close(self) -> None:
-        """Ends the epoch that is under way, and gives memory back that no batch lies in. May be called more than once; an epoch
-        that is begun afterwards goes on from where the consumer is."""
+        """Ends the epoch that is under way, and gives memory back that no batch lies in. May be called more than once. The loader can
+        be used again: a loop begins the next epoch, and :meth:`steps` goes on from where the consumer is."""
         self._end_epoch()
         if self._process == os.getpid():
             self._opened.release_memory()
-
-    def _end_epoch(self) -> None:
-        if self._run is not None and self._process == os.getpid():
-            self._run.close()
-        self._run = None
 
     def __enter__(self) -> Loader:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        name = f"{type(self).__module__}.{type(self).__name__}"
-        # One whose making ended by an error has neither.
-        text = f"{name} of {getattr(self, 'dataset', None)!r}, batches of {getattr(self, 'batch_size', None)}"
-        try:
-            return f"<{text}, epoch {self.epoch}, step {self.step} of {len(self)}>"
-        except (InvalidError, AttributeError):
-            return f"<{text}>"
-
-    def _repr_html_(self) -> str:
-        facts = {"samples": repr(self.dataset), "batch_size": self.batch_size}
-        try:
-            options, in_force = json.loads(self._options), json.loads(self._loader.in_force())
-            facts |= {
-                "shuffle": json.dumps(options["shuffle"]),
-                "seed": options["seed"],
-                "rank": f"{self.rank} of {self.world}",
-                "epoch": self.epoch,
-                "step": f"{self.step} of {len(self)}",
-                "threads": in_force["threads"],
-                "memory": f"{in_force['memory_bytes'] / 2**20:.0f} MiB",
-            }
-        except InvalidError:
-            facts["state"] = "closed"
-        return _html.facts(f"{type(self).__module__}.{type(self).__name__}", facts)
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in self.__dict__.items() if name not in ("_opened", "_run", "_process")}
@@ -518,38 +297,3 @@ def shard_of(dataset: Any, rank: int | None, world: int | None) -> tuple[int | N
     if rank is None and world is None and isinstance(base, Store):
         return base.rank, base.world
     return rank, world
-
-
-def _shuffle(shuffle: str | bool, lanes: int | None, window: int, drawn: DrawSpec | None = None) -> Any:
-    if drawn is not None and shuffle == "block":
-        raise ValueError("shuffle='block' with samples that are drawn: their order is that of the draws; leave shuffle= out")
-    if drawn is not None and shuffle in (True, False, "full", "none"):
-        return "full"
-    if shuffle is True:
-        return "full"
-    if shuffle is False:
-        return "none"
-    if shuffle == "block":
-        block = {"window": whole("window", window)}
-        if lanes is not None:
-            if whole("lanes", lanes) < 1:
-                raise ValueError(f"lanes={lanes}; give a multiple of the number of ranks, or None for the default")
-            block["lanes"] = lanes
-        return {"block": block}
-    if shuffle in ("full", "none"):
-        return shuffle
-    raise ValueError(f"shuffle={shuffle!r}; there are 'full', 'block' and 'none'")
-
-
-def _on_error(on_error: str) -> str:
-    if on_error not in ("raise", "skip", "substitute"):
-        raise ValueError(f"on_error={on_error!r}; there are 'raise', 'skip' and 'substitute'")
-    return on_error
-
-
-def _tail(tail: str | None, drop_last: bool) -> str | None:
-    if tail not in (None, "short", "drop", "pad", "wrap"):
-        raise ValueError(f"tail={tail!r}; there are 'short', 'drop', 'pad' and 'wrap'")
-    if drop_last and tail not in (None, "drop"):
-        raise ValueError(f"drop_last=True and tail={tail!r}")
-    return "drop" if drop_last else tail

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._forebay import RawStatistics, RawSubset
+from ._forebay import RawSubset
 from ._progress import share_progress
 from ._sizes import size_of, whole
 from .transforms import Normalize
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
+    from ._store import Store
 
 QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
 """Quantiles that are computed where none are named."""
@@ -60,7 +61,7 @@ class Statistics(dict[str, FieldStatistics]):
 
 
 def compute(
-    dataset: Dataset,
+    dataset: Dataset | Store,
     fields: Sequence[str] | str | None,
     axis: int | Mapping[str, int] | None,
     quantiles: Sequence[float],
@@ -82,9 +83,9 @@ def compute(
         "read_threads": None if read_threads is None else whole("read_threads", read_threads),
         "memory": size_of(memory, "memory"),
     }
-    raw = RawStatistics(dataset._reader, json.dumps(spec), json.dumps(options), save, part)
+    raw = dataset._raw_statistics(json.dumps(spec), json.dumps(options), save, part)
     count = len(dataset) if part is None else len(part)
-    sample_bytes = dataset.nbytes / max(len(dataset), 1)
+    sample_bytes = getattr(dataset, "nbytes", 0) / max(len(dataset), 1)
     try:
         with share_progress(progress, 0, "measuring") as report:
             while (done := raw.advance()) is not None:
@@ -98,13 +99,13 @@ def compute(
     return Statistics({name: _field(channels, axis, parts) for name, axis, channels in found})
 
 
-def _names(dataset: Dataset, fields: Sequence[str] | str | None) -> list[str]:
+def _names(dataset: Dataset | Store, fields: Sequence[str] | str | None) -> list[str]:
     if isinstance(fields, str):
         return [fields]
     if fields is not None:
         return list(fields)
     # Texts, times and records have none.
-    rows = dataset._opened.fields()
+    rows = dataset._field_rows()
     return [name for name, code, _, _ in rows if np.dtype(code).kind in "iufb" or str(code) == "bfloat16"]
 
 

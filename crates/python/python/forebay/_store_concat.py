@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._forebay import BatchLoader, InvalidError, LoaderMemory, RawDraws, RawStoreConcat, RawSubset
+from ._forebay import BatchLoader, InvalidError, LoaderMemory, RawDraws, RawStatistics, RawStoreConcat, RawSubset
 from ._store import Store
 
 
@@ -49,8 +49,20 @@ class StoreConcat(Store):
         for store in self.stores:
             store.seal()
 
+    @property
+    def width(self) -> int:
+        """Ranks of this rank's replica group; of stores that differ, the most."""
+        return super().width
+
+    def stats(self) -> dict[str, Any]:
+        """What was read from where, how long it took, and which ranks are gone: as :meth:`Store.stats`, of all stores together."""
+        return super().stats()
+
     def _part_lens(self) -> list[int]:
         return [count for store in self.stores for count in store._part_lens()]
+
+    def _raw_statistics(self, spec: str, options: str, save: bool, part: RawSubset | None) -> RawStatistics:
+        return RawStatistics.of_stores(self._joined, spec, options, part)
 
     def _batch_loader(
         self,

@@ -124,15 +124,18 @@ class TensorFeed(_loader.Loader):
         with self._guard:
             taken = self._taken_by
         if taken is None or taken[0] != int(key):
-            raise InvalidError("this epoch was ended by another that was begun of the same dataset: make a dataset for each")
+            raise _ended_by_another()
         raw = next(taken[1], None)
         if raw is None:
-            return self._ended(taken[0])
+            return self._ended()
         position = raw.position or (raw.epoch, 0)
         with self._guard:
+            if self._taken_by is not taken:
+                # Begun by another thread meanwhile: what this one has taken does not count.
+                raise _ended_by_another()
             self._left -= 1
-        if self.state is not None:
-            self.state._handed(position)
+            if self.state is not None:
+                self.state._handed(position)
         arrays: list[Any] = [np.True_] if self.may_be_shorter else []
         if self._carries_position:
             arrays.append(np.array(position, np.int64))
@@ -141,7 +144,7 @@ class TensorFeed(_loader.Loader):
             arrays += field.arrays(memories.pop(field.name))
         return arrays
 
-    def _ended(self, key: int) -> list[Any]:
+    def _ended(self) -> list[Any]:
         with self._guard:
             self._left = 0
         if not self.may_be_shorter:
@@ -163,6 +166,10 @@ class TensorFeed(_loader.Loader):
         # Each counts as used when it is handed out; what was trained on is known by its position.
         while (raw := run.next()) is not None:
             yield raw
+
+
+def _ended_by_another() -> InvalidError:
+    return InvalidError("this epoch was ended by another that was begun of the same dataset: make a dataset for each")
 
 
 def _alive(held: weakref.ref[TensorFeed]) -> TensorFeed:

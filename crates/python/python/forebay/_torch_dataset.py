@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError("forebay.torch needs PyTorch: pip install torch", name="torch") from None
 
-from . import _batch, _dataset
+from . import _batch, _collate, _dataset
 from ._forebay import Memory, RawBatch
 from ._store import Store
 from ._subset import Subset
@@ -222,3 +222,26 @@ def collate(samples: Sequence[Any]) -> Any:
     if isinstance(samples, _Samples):
         return samples.batch()
     return torch.utils.data.default_collate(list(samples))
+
+
+def stacked_tensors(values: list[Any]) -> Any:
+    """Samples side by side, as PyTorch's ``default_collate`` puts them, with three differences: lists of texts, tensors of different
+    shapes, and values of no type that PyTorch has stay a list, or an array."""
+    first = values[0]
+    if isinstance(first, dict):
+        return {name: stacked_tensors([value[name] for value in values]) for name in first}
+    if isinstance(first, tuple):
+        return _collate.columns_of(values, stacked_tensors)
+    if isinstance(first, list) and all(isinstance(one, list) and _are_texts(one) for one in values):
+        return list(values)
+    if isinstance(first, (torch.Tensor, np.ndarray)) and len({one.shape for one in values}) > 1:
+        return list(values)
+    try:
+        return torch.utils.data.default_collate(values)
+    except TypeError:
+        return _collate.stacked(values)
+
+
+def _are_texts(values: list[Any]) -> bool:
+    """True of texts, and of lists of these."""
+    return all(isinstance(one, str) or (isinstance(one, list) and _are_texts(one)) for one in values)

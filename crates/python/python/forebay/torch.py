@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import _dataset, _device_feed, _loader, _tiers
+from ._delivery import Delivery
 from ._forebay import BatchLoader, EpochRun, LoaderMemory, RawBatch
 from ._store import Store
 from ._subset import Subset
 
 # Before PyTorch itself: where that is not installed, it says what to do.
-from ._torch_dataset import Batch, Dataset, StoreDataset, _opened, collate
+from ._torch_dataset import Batch, Dataset, StoreDataset, _opened, collate, stacked_tensors
 from ._graphs import graphs
 from ._torch_formats import ADIOS2, GNCF, HDF5, NC, NetCDF, Silo, Zarr
 
@@ -80,6 +81,26 @@ def _cuda_device(device: torch.device | str | int | None) -> torch.device | None
     if device.type != "cuda":
         return None
     return torch.device("cuda", torch.cuda.current_device()) if device.index is None else device
+
+
+class _DeviceDelivery(Delivery):
+    """Hands out batches that were copied to a device: at the border of two epochs the first of the next are on their way."""
+
+    def __init__(self, feed_of: Callable[[EpochRun], _device_feed.DeviceFeed[Any, Any]]) -> None:
+        self._feed_of = feed_of
+        self._feed: _device_feed.DeviceFeed[Any, Any] | None = None
+
+    def batches(self, run: EpochRun, is_following: bool) -> Iterator[Any]:
+        if self._feed is not None and is_following:
+            self._feed.follow(run)
+        else:
+            self.close()
+            self._feed = self._feed_of(run)
+        return self._feed
+
+    def close(self) -> None:
+        if self._feed is not None:
+            self._feed.close()
 
 
 class Loader(_loader.Loader):
@@ -143,17 +164,13 @@ class Loader(_loader.Loader):
             _tiers.leave_at_exit(self)
         return self._memory
 
-    def _batches(self, run: EpochRun) -> Iterator[Batch]:
-        if self._copier is None:
-            yield from super()._batches(run)
-            return
-        feed = self._feed = _device_feed.DeviceFeed(
-            run, self._copier, _device_memory.joint_pieces, self._arrived, self._opened.commit
-        )
-        try:
-            yield from feed
-        finally:
-            feed.close()
+    def _delivery(self) -> Delivery:
+        return super()._delivery() if self._copier is None else _DeviceDelivery(self._new_feed)
+
+    def _new_feed(self, run: EpochRun) -> _device_feed.DeviceFeed[Any, Any]:
+        feed = _device_feed.DeviceFeed(run, self._copier, _device_memory.joint_pieces, self._arrived, self._opened.commit)
+        self._feed = feed
+        return feed
 
     def _end_epoch(self) -> None:
         if self._feed is not None:
@@ -192,7 +209,7 @@ class Loader(_loader.Loader):
 
     @staticmethod
     def _stacked(samples: list[Any]) -> Any:
-        return torch.utils.data.default_collate(samples)
+        return stacked_tensors(samples)
 
     def stats(self) -> dict[str, Any]:
         """As :meth:`forebay.Loader.stats`; with ``device="cuda"`` also ``pinned``: bytes that are pinned, bytes that could not

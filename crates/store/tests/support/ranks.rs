@@ -13,8 +13,8 @@ use std::{
 };
 
 use forebay_store::{
-    Comm, FieldGather, JobName, SampleLens, ShardMemory, ShardPlace, Store, StoreOptions, VariableSpec, Wait,
-    WindowPiece, WindowRead, check,
+    Comm, FieldGather, JobName, PaddingRows, SampleLens, ShardMemory, ShardPlace, Store, StoreOptions,
+    VariableSpec, Wait, WindowPiece, WindowRead, check,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -125,7 +125,12 @@ impl Task {
         assert!(error.contains(&format!("rank {victim}")), "{error}");
         let samples: Vec<_> = (0..5 * self.size as u64).map(Some).collect();
         let mut got = vec![0; 3000 * samples.len()];
-        let gather = FieldGather { variable: &variable, samples: &samples, padding: 0, into: &mut got };
+        let gather = FieldGather {
+            variable: &variable,
+            samples: &samples,
+            padding: PaddingRows::Each(0),
+            into: &mut got,
+        };
         let failed = store.get_batch_of_living([gather], &check::patience()).expect("what is left");
         assert!(failed.iter().all(|(rank, _)| *rank == victim), "{failed:?}");
         let is_shared = comm.host_of(victim) == comm.host_of(self.rank);

@@ -1,0 +1,171 @@
+"""Epochs of a loader: how they are begun, follow each other, and reach the consumer."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+from . import _ranks
+from ._batch import Batch
+from ._collate import stacked
+from ._delivery import Delivery
+from ._forebay import BatchLoader, EpochRun, InvalidError, RawBatch
+from ._map import MappedRun
+from ._sizes import whole
+
+if TYPE_CHECKING:
+    from ._dataset import Dataset
+    from ._store import Store
+    from ._subset import Subset
+
+
+class Iteration:
+    """What a :class:`Loader` does from its first batch to its last."""
+
+    dataset: Dataset | Store | Subset
+    epochs: int | None
+    _opened: BatchLoader
+    _options: str
+    _run: EpochRun | None
+    _process: int
+    _axes: dict[str, int]
+    _map: Callable[[Any], Any] | None
+    _map_threads: int
+    _as_tuple: bool
+    _refreshes: bool
+    _check_ranks: bool
+    _is_compared: bool
+    _rank_key: Any
+
+    @property
+    def _loader(self) -> BatchLoader:
+        raise NotImplementedError
+
+    def _set_up(self, options: str, state: str | None = None) -> None:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Any]:
+        """Begins an epoch, and those that follow it where there are more; one that was under way ends."""
+        return self._flow(self.epochs)
+
+    def steps(self, count: int) -> Iterator[Any]:
+        """The next ``count`` batches, from where the consumer is, over as many epochs as it takes. Each epoch is begun while the
+        last batches of the one before are taken."""
+        count = whole("count", count)
+        loader = self._loader
+        self._end_epoch()
+        # Without this, an epoch that was left is not gone on with.
+        loader.load_state(loader.state(), True)
+        batches = self._flow(None)
+        try:
+            while (count := count - 1) >= 0:
+                try:
+                    yield next(batches)
+                except StopIteration:
+                    return
+        finally:
+            batches.close()
+
+    def _flow(self, epochs: int | None) -> Generator[Any, None, None]:
+        # First of all: in a forked child it leaves the parent's epoch alone.
+        _ = self._loader
+        self._end_epoch()
+        run: EpochRun | None = None
+        delivery = self._delivery()
+        try:
+            for number in itertools.count(1):
+                is_followed = number != epochs and not self._refreshes
+                following = None if run is None else run.follow(is_followed)
+                run = following or self._start(is_followed)
+                self._run = run
+                yield from delivery.batches(run, following is not None)
+                if self._run is not None and self._run is not run:
+                    raise InvalidError("this epoch was ended by another that was begun of the same loader")
+                if self._run is None or number == epochs or len(self) == 0:
+                    return
+        finally:
+            delivery.close()
+            if run is not None:
+                run.close()
+                if self._run is run:
+                    self._run = None
+
+    def _start(self, is_followed: bool) -> EpochRun:
+        loader = self._loader
+        if self._refreshes:
+            loader = self._refresh(loader)
+        self._compare_ranks()
+        return loader.start(is_followed)
+
+    def _delivery(self) -> Delivery:
+        """What hands out the batches of an iteration."""
+        return Delivery(self._batches)
+
+    def _batches(self, run: EpochRun) -> Iterator[Any]:
+        """The batches of ``run`` as the consumer gets them. Nothing here holds on to one: its memory goes back as soon as the
+        consumer lets go of it."""
+        if self._map is not None:
+            yield from self._mapped(run, self._map)
+            return
+        take, made_of = run.next, self._batch
+        while (raw := take()) is not None:
+            yield made_of(raw)
+
+    def _mapped(self, run: EpochRun, function: Callable[[Any], Any]) -> Iterator[Any]:
+        made_of = lambda raw: self._handed(self._placed(function(self._host_batch(raw))))
+        mapped = MappedRun(self._opened, run, made_of, self._map_threads)
+        try:
+            while made := mapped.next():
+                yield made.pop()
+        finally:
+            mapped.close()
+
+    def _refresh(self, loader: BatchLoader) -> BatchLoader:
+        """The loader of the files as they are now; ``loader`` itself where an epoch goes on from a state."""
+        epoch, position = loader.upcoming()
+        if position > 0:
+            return loader
+        self.dataset = self.dataset._opened_anew()  # type: ignore[union-attr]
+        loader.close()
+        self._set_up(self._options)
+        self._opened.set_epoch(epoch)
+        return self._opened
+
+    def _batch(self, raw: RawBatch) -> Any:
+        return self._handed(self._placed(self._host_batch(raw)))
+
+    def _handed(self, batch: Any) -> Any:
+        return tuple(batch.values()) if self._as_tuple and isinstance(batch, dict) else batch
+
+    def _host_batch(self, raw: RawBatch) -> Any:
+        batch = Batch._of(raw)
+        if batch.offsets:
+            batch._axes = self._axes
+        return batch
+
+    def _placed(self, batch: Any) -> Any:
+        """What the consumer gets, where it is to be."""
+        return batch
+
+    @staticmethod
+    def _stacked(samples: list[Any]) -> Any:
+        """Samples that went through ``sample_map``, side by side."""
+        return stacked(samples)
+
+    def _compare_ranks(self) -> None:
+        """Refuses an order that is not that of the other ranks, once."""
+        shard = json.loads(self._options)["shard"]
+        if self._check_ranks and not self._is_compared and shard["world"] > 1:
+            _ranks.check(self._rank_key, self._opened.order(), shard["rank"], shard["world"])
+        self._is_compared = True
+
+    def _end_epoch(self) -> None:
+        if self._run is not None and self._process == os.getpid():
+            self._run.close()
+        self._run = None

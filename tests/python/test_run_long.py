@@ -1,0 +1,202 @@
+"""Programs of other people under ``forebay run`` that take their time: ``make deep-run``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from run_programs import LIBRARY, LIMIT, LONG, command, environment, hits, make_origin, noise, plain, python, run, tier_folder, twice
+
+pytestmark = [
+    pytest.mark.skipif(not LIBRARY.is_file(), reason="the package has no library to preload"),
+    pytest.mark.skipif(not LONG, reason="FOREBAY_LONG=1 runs it, as make deep-run does"),
+]
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_origin(tmp_path_factory.mktemp("origin"))
+
+
+
+def test_what_other_libraries_read(origin: Path, tmp_path: Path) -> None:
+    own = tmp_path.resolve() / "own"
+    own.mkdir()
+    source = ["import sys, numpy as np"]
+    netcdf = pytest.importorskip("netCDF4")
+    with netcdf.Dataset(own / "a.nc", "w") as file:
+        file.createDimension("x", 50_000)
+        file.createVariable("v", "f4", ("x",), compression="zlib")[:] = np.arange(50_000)
+    source.append("import netCDF4; print(netCDF4.Dataset(sys.argv[1] + '/a.nc')['v'][100:30000].sum())")
+    try:
+        import PIL.Image
+
+        PIL.Image.fromarray(noise(300 * 200 * 3, 7).reshape(300, 200, 3)).save(own / "a.png")
+        source.append("import PIL.Image; print(np.asarray(PIL.Image.open(sys.argv[1] + '/a.png')).sum())")
+    except ImportError:
+        pass
+    try:
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.table({"x": np.arange(100_000)}), own / "a.parquet")
+        source.append("import pyarrow.parquet as parquet; print(parquet.read_table(sys.argv[1] + '/a.parquet')['x'].to_numpy().sum())")
+    except ImportError:
+        pass
+    time.sleep(2.1)
+    twice(own, *python("\n".join(source), own))
+
+
+TORCH = """
+    import hashlib, sys
+    import numpy as np, torch
+    from torch.utils.data import DataLoader, Dataset
+
+    class Rows(Dataset):
+        def __init__(self, path): self.path = path
+        def __len__(self): return 4000
+        def __getitem__(self, index):
+            import h5py
+            if not hasattr(self, "file"): self.file = h5py.File(self.path)["x"]
+            return self.file[index]
+
+    if __name__ == "__main__":
+        torch.set_num_threads(1)
+        path, workers, way = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+        loader = DataLoader(Rows(path), batch_size=64, shuffle=True, generator=torch.Generator().manual_seed(1),
+                            num_workers=workers, multiprocessing_context=way if workers else None)
+        digest = hashlib.sha256()
+        for epoch in range(2):
+            for batch in loader: digest.update(batch.numpy().tobytes())
+        print(digest.hexdigest())
+"""
+
+
+@pytest.mark.parametrize(("workers", "way"), [(0, "none"), (2, "fork"), (4, "fork"), (2, "spawn"), (4, "spawn")])
+def test_a_data_loader_of_torch_with_workers(origin: Path, tmp_path: Path, workers: int, way: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(TORCH))
+    twice(origin, sys.executable, script, origin / "a.h5", workers, way)
+
+
+def test_tf_data_over_tfrecords(tmp_path: Path) -> None:
+    """By FOREBAY_TF_PYTHON, an interpreter of an environment that has TensorFlow: it does not go with PyTorch in one process."""
+    interpreter = os.environ.get("FOREBAY_TF_PYTHON")
+    if not interpreter:
+        pytest.skip("FOREBAY_TF_PYTHON names no Python with TensorFlow")
+    own = tmp_path.resolve() / "own"
+    own.mkdir()
+    make = """
+        import sys, tensorflow as tf
+        for number in range(4):
+            with tf.io.TFRecordWriter(f"{sys.argv[1]}/{number}.tfrecord") as writer:
+                for row in range(500): writer.write(bytes([number, row % 256]) * 1000)
+    """
+    plain(interpreter, *python(make, own)[1:])
+    time.sleep(2.1)
+    read = """
+        import hashlib, sys, tensorflow as tf
+        files = sorted(tf.io.gfile.glob(sys.argv[1] + "/*.tfrecord"))
+        data = tf.data.TFRecordDataset(files, num_parallel_reads=2).shuffle(100, seed=1).batch(32).prefetch(2)
+        total = hashlib.sha256(b"".join(sorted(row for batch in data for row in batch.numpy())))
+        print(total.hexdigest())
+    """
+    twice(own, interpreter, *python(read, own)[1:])
+
+
+def test_git_clones_a_repository_that_lies_there(tmp_path: Path) -> None:
+    own = tmp_path.resolve() / "own"
+    source = own / "repository"
+    source.mkdir(parents=True)
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    plain("git", "init", "-q", cwd=source)
+    for number in range(20):
+        (source / f"{number}.txt").write_bytes(noise(5000, number).tobytes())
+        plain("git", "add", "-A", cwd=source)
+        plain("git", *identity, "commit", "-q", "-m", str(number), cwd=source)
+    plain("git", "gc", "-q", cwd=source)
+    time.sleep(2.1)
+    with tier_folder() as folder:
+        for number in range(2):
+            to = tmp_path / f"clone{number}"
+            ran = run(own, "git", "clone", "-q", "--no-hardlinks", source, to, tiers=[f"{folder}:64MiB:keep:free=0"])
+            plain("git", "fsck", "--full", cwd=to)
+            assert plain("git", "rev-parse", "HEAD", cwd=to) == plain("git", "rev-parse", "HEAD", cwd=source)
+            assert {path.name: path.read_bytes() for path in to.glob("*.txt")} == {
+                path.name: path.read_bytes() for path in source.glob("*.txt")
+            }
+    assert hits(ran) > 0 and ran.count("origin_bytes") == 0, ran.said
+
+
+@pytest.mark.parametrize("engine", ["sync", "psync", "mmap", "pvsync", "libaio", "io_uring"])
+def test_fio_verifies_what_it_reads(tmp_path: Path, engine: str) -> None:
+    if not shutil.which("fio"):
+        pytest.skip("no fio")
+    own = tmp_path.resolve() / "own"
+    own.mkdir()
+    job = ["--name=a", f"--directory={own}", "--size=8M", "--bs=4k", "--verify=crc32c", "--output-format=terse"]
+    plain("fio", *job, "--rw=write", "--do_verify=0", cwd=tmp_path)
+    time.sleep(2.1)
+    with tier_folder() as folder:
+        for _ in range(2):
+            words = ["fio", *job, "--rw=randread", "--verify_only", f"--ioengine={engine}"]
+            run(own, *words, tiers=[f"{folder}:64MiB:keep:free=0"], cwd=tmp_path)
+
+
+def test_ranks_of_mpirun_share_one_placement_in_either_order(origin: Path) -> None:
+    launcher = shutil.which("mpirun")
+    if not launcher:
+        pytest.skip("no mpirun")
+    ranks = [launcher, "--allow-run-as-root", "--oversubscribe", "-n", "4"]
+    reader = ["sha256sum", origin / "large.bin"]
+    size = (origin / "large.bin").stat().st_size
+    with tier_folder() as folder:
+        tiers = [f"{folder}:64MiB:free=0"]
+        inside = run(origin, *ranks, *reader, tiers=tiers)
+        words = [*map(str, ranks), *command(origin, *reader, tiers=tiers)]
+        outside = subprocess.run(words, capture_output=True, timeout=LIMIT, env=environment())
+    assert inside.out == outside.stdout == plain(*reader) * 4
+    assert inside.count("origin_bytes") <= 1.05 * size, inside.said
+    assert outside.stderr.count(b'{"program"') == 1, outside.stderr.decode()
+
+
+def test_the_suite_of_h5py_passes_under_the_prefix(tmp_path: Path) -> None:
+    """Its files lie under the prefix: TMPDIR does."""
+    own = tmp_path.resolve()
+    (own / "temporary").mkdir()
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-rfE", "--tb=short", "--no-header"]
+    words += [f"--basetemp={own / 'temporary' / 'pytest'}", "--pyargs", "h5py"]
+    outcomes = []
+    for tiers in ([], ["mem:256MiB"]):
+        shutil.rmtree(own / "temporary", ignore_errors=True)
+        (own / "temporary").mkdir()
+        told = environment(TMPDIR=str(own / "temporary"))
+        program = command(own, *words, tiers=tiers) if tiers else words
+        done = subprocess.run(program, capture_output=True, text=True, timeout=3000, cwd=own, env=told)
+        # A test that fails says why behind a dash, with names that differ.
+        outcomes.append({line.split(" - ")[0] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))})
+    assert outcomes[0] == outcomes[1]
+
+
+def test_interrupted_readers_end_by_the_signal(origin: Path) -> None:
+    source = """
+        import sys
+        print("ready", flush=True)
+        while True: open(sys.argv[1], "rb").read()
+    """
+    with tier_folder() as folder:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            words = command(origin, *python(source, origin / "large.bin"), tiers=[f"{folder}:64MiB:free=0"])
+            process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+            assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+            process.send_signal(number)
+            process.communicate(timeout=LIMIT)
+            assert process.returncode in (-number, 1)

@@ -75,12 +75,14 @@ def test_the_c_example_learns(prefix: Path, train: Path, tmp_path: Path) -> None
     assert len(found) == 20 and found[-1] < 1e-3 * found[0]
 
 
+@pytest.mark.slow
 def test_the_c_example_leaves_nothing_behind_and_uses_no_memory_that_is_not_its_own(prefix: Path, train: Path, tmp_path: Path) -> None:
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         pytest.skip("valgrind is not installed; scripts/setup.sh does that")
     program = compiled(prefix, ROOT / "examples/c/train.c", tmp_path, "-g")
     checked = ["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"]
+    checked.append(f"--suppressions={ROOT}/tests/c/valgrind.supp")
     command = [valgrind, *checked, program, train, "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr

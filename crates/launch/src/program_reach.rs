@@ -103,7 +103,7 @@ const LITTLE_ENDIAN: u8 = 1;
 const OWN_MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
 const INTERP: u32 = 3;
 const NOTE: u32 = 4;
-const PROGRAM_HEADER_LEN: u64 = 56;
+const PROGRAM_HEADER_LEN: usize = 56;
 /// Notes and names of loaders are short; a file that says otherwise lies.
 const MOST_BYTES: u64 = 1 << 16;
 
@@ -123,7 +123,7 @@ fn reach_of_elf(file: &File) -> io::Result<ProgramReach> {
     let (start, len, count) = (number::<8>(&header, 32), number::<2>(&header, 54), number::<2>(&header, 56));
     let mut loader = None;
     for index in 0..count {
-        let mut segment = [0; PROGRAM_HEADER_LEN as usize];
+        let mut segment = [0; PROGRAM_HEADER_LEN];
         file.read_exact_at(&mut segment, start.saturating_add(index * len))?;
         let bytes = || segment_bytes(file, &segment);
         match u32::try_from(number::<4>(&segment, 0)).unwrap_or(0) {

@@ -187,6 +187,52 @@ def test_files_of_texts_are_one_set_and_texts_choose_samples(tmp_path: Path) -> 
     assert len(list(pulses.loader(batch_size=20, bucket_by="pulse"))) == 6
 
 
+def test_texts_of_like_length_come_together_and_lengths_are_known_without_texts(path: Path) -> None:
+    ds = forebay.open(path, ["x", "name", "code"])
+    lens = [len(name.encode()) for name in words()]
+    for part in (ds, ds.take(slice(0, COUNT))):
+        batches = [batch.indices.tolist() for batch in part.loader(batch_size=2, bucket_by="name", seed=3)]
+        assert sorted(sum(batches, [])) == list(range(COUNT))
+        spread = [abs(lens[one] - lens[other]) for one, other in batches]
+        assert np.mean(spread) < 30, "texts of 300 bytes are among them, and as many of none"
+    read = ds.stats()["read_bytes"]
+    ds.loader(batch_size=2, bucket_by="name")
+    assert ds.stats()["read_bytes"] == read
+    assert len(list(ds.loader(batch_size=2, bucket_by="code"))) == COUNT // 2
+
+
+@pytest.mark.parametrize("kind", ["h5", "zarr"])
+def test_a_text_longer_than_memory_is_left_out_or_named(tmp_path: Path, kind: str) -> None:
+    texts = words(40)
+    texts[13] = "x" * (12 << 20)
+    path = tmp_path / f"a.{kind}"
+    if kind == "h5":
+        with h5py.File(path, "w") as file:
+            file.create_dataset("name", data=texts, dtype=TEXT, chunks=(8,), compression="gzip")
+    else:
+        zarr.open_group(path, mode="w").create_array("name", shape=(40,), chunks=(8,), dtype=str)[:] = np.array(texts, object)
+    ds = forebay.open(path, ["name"])
+    options = {"batch_size": 5, "memory": "8MiB", "spill_quota": 0}
+    loader = ds.loader(on_error="skip", **options)
+    seen: list[int] = []
+    for batch in loader:
+        seen += batch.indices.tolist()
+        assert batch["name"] == [texts[number] for number in batch.indices]
+    assert seen == [number for number in range(40) if number != 13] and loader.stats()["skipped"] == 1
+    with pytest.raises(forebay.ForebayError, match=f"a.{kind}: variable 'name': row 13: .*{12 << 20}.*memory") as raised:
+        list(ds.loader(**options))
+    assert raised.value.kind == "full" and "on_error='skip'" in str(raised.value)
+
+
+def test_long_texts_choose_samples_within_little_memory(tmp_path: Path) -> None:
+    texts = [f"{number:06}" * 2000 for number in range(600)]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("name", data=texts, dtype=TEXT)
+    ds = forebay.open(tmp_path / "a.h5", ["name"], memory="4MiB")
+    assert 0.9 < ds.nbytes / (600 * 12000) < 1.1
+    assert ds.where("name", lambda names: np.array([name.startswith("00031") for name in names])).indices.tolist() == list(range(310, 320))
+
+
 def test_texts_of_zarr_are_as_zarr_python_reads_them(tmp_path: Path) -> None:
     group = zarr.open_group(tmp_path / "a.zarr", mode="w")
     array = group.create_array("name", shape=(COUNT,), chunks=(7,), dtype=str)

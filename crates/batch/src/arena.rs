@@ -10,9 +10,10 @@ use std::{
     ops::{Deref, DerefMut},
     process,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 use forebay_source::Result;
@@ -24,6 +25,8 @@ use crate::backing::{ALIGNMENT, Backing, LONG, PlainBacking, RegionUse, full};
 #[derive(Debug)]
 pub struct Arena {
     free: Mutex<FreeBlocks>,
+    /// Memory came back while somebody waited for it.
+    returned: Condvar,
     lent: AtomicU64,
     backing: Arc<dyn Backing>,
     /// The process that lends.
@@ -41,6 +44,10 @@ struct FreeBlocks {
     len: u64,
     /// The most that is kept, together with what is lent.
     limit: u64,
+    /// Bytes that are set aside and not yet taken.
+    reserved: u64,
+    /// Threads that wait for memory to come back.
+    waiting: usize,
 }
 
 impl Arena {
@@ -54,6 +61,7 @@ impl Arena {
     pub fn over(limit: u64, backing: Arc<dyn Backing>) -> Arc<Self> {
         Arc::new(Self {
             free: Mutex::new(FreeBlocks { limit, ..FreeBlocks::default() }),
+            returned: Condvar::new(),
             lent: AtomicU64::new(0),
             backing,
             process: process::id(),
@@ -156,15 +164,55 @@ impl Arena {
             return std::mem::forget(block);
         }
         self.lent.fetch_sub(block.len() as u64, Relaxed);
-        if self.region_use() == RegionUse::Once {
-            return drop(block);
-        }
+        let mut gone = Vec::new();
         let mut free = self.lock();
-        free.put(block);
-        let gone = free.shrink(self.lent());
-        drop(free);
+        if self.region_use() == RegionUse::Once {
+            gone.push(block);
+        } else {
+            free.put(block);
+            gone.extend(free.shrink(self.lent()));
+        }
+        self.tell_of_return(free);
         // Memory goes back to the system without the lock.
         drop(gone);
+    }
+
+    /// Sets `len` bytes aside, where they and as many again fit the limit together with what is lent and set aside, or where `is_due`
+    /// says that they need not. Otherwise gives the bytes that are lent and set aside.
+    pub(crate) fn set_aside(&self, len: u64, is_due: bool) -> std::result::Result<(), u64> {
+        let mut free = self.lock();
+        let taken = free.reserved.saturating_add(self.lent());
+        if !is_due && taken.saturating_add(len.saturating_mul(2)) > free.limit {
+            return Err(taken);
+        }
+        free.reserved = free.reserved.saturating_add(len);
+        Ok(())
+    }
+
+    /// Gives up `len` bytes that were set aside.
+    pub(crate) fn give_up(&self, len: u64) {
+        let mut free = self.lock();
+        free.reserved = free.reserved.saturating_sub(len);
+        self.tell_of_return(free);
+    }
+
+    /// Waits for `patience` at the most, unless less than `taken` bytes are lent and set aside by now.
+    pub(crate) fn wait_for_return(&self, taken: u64, patience: Duration) {
+        let mut free = self.lock();
+        if free.reserved.saturating_add(self.lent()) >= taken {
+            free.waiting += 1;
+            let waited = self.returned.wait_timeout(free, patience);
+            waited.unwrap_or_else(PoisonError::into_inner).0.waiting -= 1;
+        }
+    }
+
+    /// Wakes threads that wait for memory.
+    fn tell_of_return(&self, free: MutexGuard<'_, FreeBlocks>) {
+        let is_awaited = free.waiting > 0;
+        drop(free);
+        if is_awaited {
+            self.returned.notify_all();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, FreeBlocks> {
@@ -262,6 +310,11 @@ pub struct Buffer {
 }
 
 impl Buffer {
+    /// Keeps the first `len` bytes alone; the others are free when it is dropped.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
     /// Its address, good as long as the buffer lives.
     pub fn address(&self) -> *mut u8 {
         let block =

@@ -8,6 +8,7 @@ use forebay_source::Result;
 use crate::{
     field_array::{FieldArray, Verify},
     stats::LoaderStats,
+    turn::BatchTurn,
 };
 
 /// Makes the fields of batches from the numbers of their samples.
@@ -77,6 +78,8 @@ pub struct BatchRequest<'a> {
     pub step: u64,
     /// The first batch of the epoch that some thread still works on.
     pub oldest_step: u64,
+    /// Whether it may take memory that is short.
+    pub turn: &'a dyn BatchTurn,
 }
 
 /// The fields of a batch.

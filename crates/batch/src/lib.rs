@@ -10,21 +10,25 @@
 //! |---|---|
 //! | `backing` | where memory comes from |
 //! | `arena/` | memory that is used again |
+//! | `reserve`, `turn` | memory that is set aside before it is taken; whether a batch made ahead may take what is short |
 //! | `batch_memory` | memory for the fields of one batch, apart or side by side |
 //! | `pinned` | memory that a device copies from by itself |
 //! | `field_array` | one field of a batch, and what has to be verified before it is shown |
 //! | `dlpack` | how other libraries see it |
 //! | `batch_maker` | the seam: from numbers of samples to the fields of a batch |
-//! | `stats` | what makers and loaders count |
+//! | `stats`, `effort` | what makers and loaders count; what a thread did with its time |
 
 mod arena;
 mod backing;
 mod batch_maker;
 mod batch_memory;
 mod dlpack;
+mod effort;
 mod field_array;
 mod pinned;
+mod reserve;
 mod stats;
+mod turn;
 
 pub use arena::{Arena, Buffer, room};
 pub use backing::{ALIGNMENT, Backing, PlainBacking, RegionUse};
@@ -34,6 +38,9 @@ pub use dlpack::{
     DL_CPU, DL_FLAG_IS_COPIED, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned,
     DLPackVersion, DLTensor,
 };
+pub use effort::{Effort, ThreadClock};
 pub use field_array::{FieldArray, Verify};
 pub use pinned::{PinnedBacking, PinnedStats, RegisterMemory};
+pub use reserve::ReservedMemory;
 pub use stats::{Bottleneck, LoaderCounters, LoaderStats, nanos};
+pub use turn::{AtOnce, BatchTurn, MemoryTurn};

@@ -5,12 +5,15 @@ use std::{
     thread,
 };
 
-use forebay::{Error, ErrorKind, Launcher, Result};
+use forebay::{
+    Error, ErrorKind, Launcher, Result,
+    store::{Comm, Wait},
+};
 use forebay_workload::{EpochOrder, FileFormat, LoaderKind, Split};
 
 use crate::{
     cold_cache, dataset_files,
-    interruption::GLANCE,
+    interruption::{GLANCE, interrupted},
     rank_run::{PageCacheState, RankRun},
 };
 
@@ -34,11 +37,11 @@ impl RankRun<'_> {
     }
 
     /// The batches of an epoch. A shuffle of billions of samples takes minutes: it is made aside, so that an interrupt ends the wait.
+    /// Ranks of an MPI job leave it together, as they may read together.
     pub(crate) fn epoch_order(&self, split: Split, epoch: u32) -> Result<EpochOrder> {
         let (at, dataset) = (self.at(), &self.workload.dataset);
         let samples = split.file_count(dataset).saturating_mul(dataset.num_samples_per_file);
-        // Ranks that read together leave together.
-        if samples < MANY_SAMPLES || Launcher::of_process() == Launcher::Mpi {
+        if samples < MANY_SAMPLES {
             return EpochOrder::new(self.workload, split, epoch, at);
         }
         let (workload, (to, from)) = (self.workload.clone(), mpsc::channel());
@@ -46,15 +49,21 @@ impl RankRun<'_> {
             // After an interrupt nobody waits for it.
             let _ = to.send(EpochOrder::new(&workload, split, epoch, at));
         });
-        loop {
-            self.check()?;
+        let made = loop {
+            if let Err(interrupted) = self.check() {
+                break Err(interrupted);
+            }
             match from.recv_timeout(GLANCE) {
-                Ok(order) => return order,
+                Ok(order) => break order,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::new(ErrorKind::Bug, "the order of an epoch was not made"));
+                    break Err(Error::new(ErrorKind::Bug, "the order of an epoch was not made"));
                 }
             }
+        };
+        match Launcher::of_process() {
+            Launcher::Mpi => leave_together(self.comm, made),
+            _ => made,
         }
     }
 
@@ -73,5 +82,45 @@ impl RankRun<'_> {
             PageCacheState::Drop => cold_cache::drop_all()?,
         }
         self.barrier().map(drop)
+    }
+}
+
+/// What this rank has `made`, unless another rank has an error. Collective: none leaves before all have come.
+fn leave_together<T>(comm: &dyn Comm, made: Result<T>) -> Result<T> {
+    let errors = comm.all_gather(vec![u8::from(made.is_err())], &Wait::while_ranks_live());
+    let made = made?;
+    if errors?.iter().any(|error| *error != [0]) {
+        return Err(interrupted());
+    }
+    Ok(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forebay::store::LocalComm;
+
+    use super::*;
+    use crate::interruption::is_interruption;
+
+    #[test]
+    fn ranks_of_which_one_was_interrupted_leave_together() {
+        for interrupted_rank in [Some(1), None] {
+            let ranks = LocalComm::on_hosts(&[0, 0, 0]).into_iter().map(Arc::new).enumerate();
+            let threads: Vec<_> = ranks
+                .map(|(rank, comm)| {
+                    let made = if interrupted_rank == Some(rank) { Err(interrupted()) } else { Ok(rank) };
+                    thread::spawn(move || leave_together(&*comm, made))
+                })
+                .collect();
+            for (rank, thread) in threads.into_iter().enumerate() {
+                let left = thread.join().unwrap();
+                match interrupted_rank {
+                    Some(_) => assert!(is_interruption(&left.unwrap_err())),
+                    None => assert_eq!(left.unwrap(), rank),
+                }
+            }
+        }
     }
 }

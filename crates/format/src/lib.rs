@@ -62,6 +62,7 @@ pub use c_library::check_owner;
 pub use chunk_extents::UnreadShard;
 pub use decode::workspace_len;
 pub use fill::fill_all;
+pub use forebay_hdf5::{HeapFill, HeapReference, fill_from_heap};
 pub use format::{Format, Found};
 pub use images::Images;
 pub use indexed::Indexed;

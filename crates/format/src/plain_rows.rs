@@ -38,7 +38,7 @@ impl<'a> PlainRows<'a> {
         }
         let (grid, dtype) = (&variable.grid, &variable.dtype);
         let (row_count, inner) = grid.shape.split_first()?;
-        let is_fixed = !dtype.is_variable() && dtype.native_len() == dtype.stored_len();
+        let is_fixed = dtype.native_len() == dtype.stored_len();
         if !is_fixed || !variable.filters.is_empty() || grid.chunk[1..] != *inner {
             return None;
         }

@@ -66,8 +66,8 @@ impl Opened {
         Ok(Array { dtype: variable.dtype.clone(), shape, values })
     }
 
-    /// The elements of `selection` before odd numbers among them are widened; a library gives none such.
-    fn read_stored(&self, variable: &Variable, selection: &Selection) -> Result<Vec<u8>> {
+    /// The elements of `selection` as they are stored: odd numbers not widened, references to values of any length.
+    pub fn read_stored(&self, variable: &Variable, selection: &Selection) -> Result<Vec<u8>> {
         let place = |error: Error| self.place(variable, error);
         self.check(variable, selection).map_err(place)?;
         if let Extents::Opaque(opaque) = &variable.extents {
@@ -100,8 +100,8 @@ impl Opened {
             .or_else(|error| fallback::fall_back_into(self, variable, selection, error, out))
     }
 
-    /// Fills `out` with `rows` of axis 0, in the order given; a row may be asked for more than once.
-    ///
+    /// Fills `out` with `rows` of axis 0, in the order given; a row may be asked for more than once. Of values of any length
+    /// these are the references, as [`read_stored`](Self::read_stored) gives them.
     /// Many rows in one call cost less than as many calls: each chunk is decoded once, each source asked once.
     pub fn read_rows(&self, variable: &Variable, rows: &[u64], out: &mut [u8]) -> Result<()> {
         let place = |error: Error| self.place(variable, error);
@@ -111,14 +111,13 @@ impl Opened {
         let inner = variable.grid.shape.get(1..).unwrap_or_default();
         let row_len =
             forebay_container::shape::product(inner).saturating_mul(variable.dtype.stored_len() as u64);
-        let is_fixed = !variable.dtype.is_variable() && !matches!(variable.dtype, Dtype::Nonstandard { .. });
-        if !is_fixed || row_len.saturating_mul(rows.len() as u64) != out.len() as u64 {
+        let is_plain = !matches!(variable.dtype, Dtype::Nonstandard { .. });
+        if !is_plain || row_len.saturating_mul(rows.len() as u64) != out.len() as u64 {
             let what = format!("{} bytes of memory for {} rows of {row_len}", out.len(), rows.len());
             return Err(place(Error::new(ErrorKind::Invalid, what)));
         }
-        let native = rows::read(self, variable, rows, out).map_err(place);
-        match native {
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
+        match rows::read(self, variable, rows, out).map_err(place) {
+            Err(error) if error.kind() == ErrorKind::Unsupported && !variable.dtype.is_variable() => {
                 let row_len = out.len().checked_div(rows.len()).unwrap_or(0).max(1);
                 rows.iter().zip(out.chunks_exact_mut(row_len)).try_for_each(|(row, slot)| {
                     self.read_into(variable, &rows::selection(*row..row + 1, inner), slot)

@@ -7,10 +7,10 @@ use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
 
 use forebay_container::{Dtype, Heap, Values, native};
 
+use crate::heap_fill::{HEAD_LEN, HeapReference, number};
+
 /// Collections kept while one array is resolved; neighbours share them.
 const MOST_KEPT_BYTES: u64 = 64 << 20;
-/// A collection's own head, and that of each object in it, without the length.
-const HEAD_LEN: usize = 8;
 
 /// Reads variable-length values of one source.
 #[derive(Debug)]
@@ -169,17 +169,9 @@ impl<'a> HeapReader<'a> {
     /// The stored bytes a reference leads to: its count of items, each `item_len` long.
     fn object(&mut self, reference: &[u8], item_len: usize) -> Result<Bytes> {
         let heap = self.heap;
-        let offset_len = usize::from(heap.offset_len);
-        if reference.len() != heap.reference_len() {
-            let what = format!("references of {} bytes, {} needed", reference.len(), heap.reference_len());
-            return Err(Error::corrupt(what));
-        }
-        let number =
-            |bytes: &[u8]| bytes.iter().take(8).rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
-        let count = number(&reference[..4]);
-        let address = number(&reference[4..4 + offset_len]);
-        let object = number(&reference[4 + offset_len..8 + offset_len]);
-        if count == 0 || address == 0 {
+        let reference = HeapReference::read(heap, reference)?;
+        let (address, object, count) = (reference.address(), reference.object(), reference.count());
+        if count == 0 {
             return Ok(Bytes::new());
         }
         let place = |error: Error| error.at(format!("object {object} of the heap at {address:#x}"));
@@ -244,8 +236,6 @@ impl Collection {
         if !head.starts_with(b"GCOL\x01") {
             return Err(Error::corrupt("no heap collection here"));
         }
-        let number =
-            |bytes: &[u8]| bytes.iter().take(8).rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
         let len = number(&head[HEAD_LEN..]);
         let bytes = source.fetch_one(ByteRange::checked(at, len, source.id().len)?)?;
         let mut objects = HashMap::new();

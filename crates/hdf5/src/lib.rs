@@ -35,7 +35,7 @@
 //! | `array`, `index/` | one variable, and the chunk indexes of all versions |
 //! | `external`, `virtual_layout`, `mapped`, `overlap` | values in other files: raw external files and virtual data sets (VDS) |
 //! | `attributes`, `axes` | attributes, dimension scales, what NetCDF-4 makes of them |
-//! | `global_heap` | variable-length values |
+//! | `global_heap`, `heap_fill` | variable-length values, as an array or each where it shall stand |
 //! | `swmr` | files that grow while they are read (single writer, multiple readers) |
 //! | `files`, `placement` | the files that were opened, and where a variable's values are looked for in them |
 //! | `walk` | all of it, from the root group on |
@@ -51,6 +51,7 @@ mod fractal_heap;
 mod global_heap;
 mod group;
 mod header;
+mod heap_fill;
 mod index;
 mod local_heap;
 mod mapped;
@@ -72,6 +73,7 @@ use forebay_source::{Locator, Origin, Result, Source};
 
 pub use file::{File, find_superblock, superblock_in};
 pub use global_heap::HeapReader;
+pub use heap_fill::{HeapFill, HeapReference, fill_from_heap};
 pub use swmr::{SwmrSource, explained as explain_swmr};
 pub use walk::{NamedType, describe_opened};
 

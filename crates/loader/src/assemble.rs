@@ -10,7 +10,9 @@ mod variable;
 
 use std::sync::Arc;
 
-use forebay_batch::{BatchMaker, BatchRequest, FieldArray, LoaderStats, MadeFields, MakerThreads, Verify};
+use forebay_batch::{
+    AtOnce, BatchMaker, BatchRequest, BatchTurn, FieldArray, LoaderStats, MadeFields, MakerThreads, Verify,
+};
 use forebay_plan::SetIdentity;
 use forebay_source::{Error, ErrorKind, Result, current_process};
 
@@ -23,13 +25,18 @@ use crate::{file_maker::FileMaker, horizon::moment_of, ledger::Now, walk::FieldR
 impl FileMaker {
     /// All fields of the samples `slots`, verified; a slot without a sample is left zero.
     pub(crate) fn assemble(&self, slots: &[Option<u64>], now: Now<'_>) -> Result<Vec<FieldArray>> {
-        let (fields, unverified) = self.copy(slots, now)?;
+        let (fields, unverified) = self.copy(slots, now, &AtOnce)?;
         unverified.verify(&self.set, &self.layout)?;
         Ok(fields)
     }
 
     /// All fields of the samples `slots`, and the sources that have yet to be asked whether they changed.
-    fn copy(&self, slots: &[Option<u64>], now: Now<'_>) -> Result<(Vec<FieldArray>, UnverifiedSources)> {
+    fn copy(
+        &self,
+        slots: &[Option<u64>],
+        now: Now<'_>,
+        turn: &dyn BatchTurn,
+    ) -> Result<(Vec<FieldArray>, UnverifiedSources)> {
         if self.process != current_process() {
             // Its locks may be held for ever, and its units are not here.
             let error = Error::new(ErrorKind::Invalid, "a data set that is in use does not survive a fork");
@@ -39,7 +46,7 @@ impl FileMaker {
             let what = format!("sample {sample} of {}", self.set.len());
             return Err(Error::new(ErrorKind::Invalid, what));
         }
-        let mut maker = FieldMaker::new(self, now);
+        let mut maker = FieldMaker::new(self, now, turn);
         let mut made: Vec<Option<MadeField>> = self.set.columns.iter().map(|_| None).collect();
         for number in self.layout.short_first.iter().copied() {
             made[number] = Some(maker.field(FieldRead::of(&self.set, &self.layout, number), slots)?);
@@ -59,9 +66,9 @@ impl BatchMaker for FileMaker {
     }
 
     fn make(&self, request: &BatchRequest<'_>) -> Result<MadeFields> {
-        let BatchRequest { samples, epoch, step, oldest_step, .. } = *request;
+        let BatchRequest { samples, epoch, step, oldest_step, turn, .. } = *request;
         let (moment, oldest) = (moment_of(epoch, step), moment_of(epoch, oldest_step));
-        let (fields, sources) = self.copy(samples, Now { moment, oldest, horizon: Some(epoch) })?;
+        let (fields, sources) = self.copy(samples, Now { moment, oldest, horizon: Some(epoch) }, turn)?;
         let unverified = (!sources.is_empty()).then(|| {
             let (set, layout) = (Arc::clone(&self.set), Arc::clone(&self.layout));
             Box::new(UnverifiedFiles { set, layout, sources }) as Box<dyn Verify>

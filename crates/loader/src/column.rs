@@ -1,6 +1,10 @@
 //! One field of a sample, over all files.
 
-use std::{num::NonZeroU64, ops::Range, sync::Arc};
+use std::{
+    num::NonZeroU64,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use forebay_container::{
     Dtype, Number, Variable,
@@ -47,6 +51,8 @@ pub(crate) struct Column {
     pub(crate) is_grouped: bool,
     /// What its elements consist of, where they differ in length by themselves: numbers of a sequence, or a text.
     pub(crate) elements: Option<ValueKind>,
+    /// How many of these a sample usually has, once that was looked at.
+    pub(crate) usual_items: OnceLock<u64>,
 }
 
 /// Where the values of sparse rows go.
@@ -58,8 +64,9 @@ pub(crate) struct DenseColumn {
     pub(crate) columns: u64,
 }
 
-/// Numbers, or bytes of text, that are expected of a sample of which only reading tells how many it has.
-const GUESSED_LEN: u64 = 64;
+/// Numbers, or bytes of text, that are expected of a sample of which only reading tells how many it has. Groups of a block shuffle
+/// follow from it, so that no file need be read for them; memory is taken by what samples really have.
+pub(crate) const GUESSED_LEN: u64 = 64;
 
 /// How the samples of a column stand in a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -311,10 +318,10 @@ impl Column {
         }
     }
 
-    /// How long sample `number` of `part` is along the axis it is joined by; a guess where only reading it tells.
+    /// How long sample `number` of `part` is along the axis it is joined by; what is usual where only reading it tells.
     pub(crate) fn len_along(&self, part: &ColumnPart, number: u64, axis: usize) -> u64 {
         match &part.index {
-            _ if self.elements.is_some() => GUESSED_LEN,
+            _ if self.elements.is_some() => self.usual_items(),
             SampleIndex::Whole | SampleIndex::Repeated(_) => part.variable().grid.shape[axis],
             SampleIndex::Rows { rows, .. } => {
                 let unit = self.stacked_unit();

@@ -1,6 +1,6 @@
 //! The columns of a set: each field found in its files, cut into samples, its types joined.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use forebay_container::{
     Dtype, Variable,
@@ -144,6 +144,7 @@ fn plain_column(
         dense: None,
         is_grouped: samples.groups().is_some(),
         elements,
+        usual_items: OnceLock::new(),
     };
     check_convert(&column).map_err(|error| column.parts[0].named(error))?;
     Ok(column)

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::effort::Effort;
+use forebay_batch::Effort;
 
 /// How many threads make batches, over all epochs of a loader.
 #[derive(Debug)]

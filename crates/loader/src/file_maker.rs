@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use forebay_batch::{Arena, LoaderCounters};
 use forebay_plan::SetIdentity;
+use forebay_scratch::SpillFolder;
 use forebay_source::{Grant, ProcessIdentity};
 
-use crate::{
-    cache::UnitCache, layout::SetLayout, set::SampleSet, shares::Shares, spill_folder::SpillFolder,
-    tuning::Tuning,
-};
+use crate::{cache::UnitCache, layout::SetLayout, set::SampleSet, shares::Shares, tuning::Tuning};
 
 /// Makes batches from files. Many threads may do so at once.
 #[derive(Debug)]

@@ -13,15 +13,16 @@
 //! | `series`, `ride`, `group_parts`, `origins` | boxes that go on from file to file; fields that are the same for all; groups that are samples; where boxes lie |
 //! | `column`, `columns`, `set`, `fingerprint` | one field over all files; all samples under one index; by what they are known again |
 //! | `join`, `categories`, `sparse`, `variable` | files that differ as one field: types, integers that stand for names, columns of sparse rows; texts and sequences |
+//! | `references` | how long texts and sequences are, before any is read |
 //! | `shuffle_group` | which samples a block shuffle keeps together; the order itself is the crate `plan`'s |
 //! | `layout`, `units`, `unit_slices` | how samples are read: from where they are stored, or from decoded units |
 //! | `walk` | the walk over the samples of a batch that reading, `estimate/` and `schedule` share |
 //! | `setup`, `shares`, `longest` | what is decided before anything is read; how memory is divided; samples that are too long for it |
-//! | `cache`, `ledger`, `horizon`, `spill_folder` | decoded units in memory, by their next use, and on disk when there is no room |
+//! | `cache`, `ledger`, `horizon` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `batch` | samples side by side; its memory, DLPack and the seam `BatchMaker` are the crate `batch`'s |
 //! | `file_maker`, `assemble/`, `convert_sample`, `scratch_vec` | batches from files |
 //! | `make_batch`, `left_out` | a batch and the errors of its samples; batches of which nothing can be read |
-//! | `run/`, `depth`, `effort` | an epoch and the threads that make it ahead; how many of them, by how long they wait for data |
+//! | `run/`, `depth` | an epoch and the threads that make it ahead; how many of them, by how long they wait for data |
 //! | `tuning` | what is done for latency alone, with a switch for each |
 //! | `loader`, `cursor`, `samples` | epochs of batches; what the consumer has used of them; samples by number |
 //! | `schedule` | which bytes samples need, and when: for tiers that fetch ahead |
@@ -41,7 +42,6 @@ mod columns;
 mod convert_sample;
 mod cursor;
 mod depth;
-mod effort;
 mod estimate;
 mod file_maker;
 mod fingerprint;
@@ -56,6 +56,7 @@ mod longest;
 mod make_batch;
 mod options;
 mod origins;
+mod references;
 mod ride;
 mod run;
 mod samples;
@@ -68,7 +69,6 @@ mod share;
 mod shares;
 mod shuffle_group;
 mod sparse;
-mod spill_folder;
 mod to_usize;
 mod tuning;
 mod unit_slices;

@@ -22,14 +22,20 @@ impl SampleSet {
     pub(crate) fn most_bytes(&self, sample: u64) -> u64 {
         let bytes = |column: &Column| {
             let located = column.locate(sample);
-            column.bytes_of(column.part(located), located.number)
+            let part = column.part(located);
+            match column.elements {
+                Some(_) => column.needed_alone(part, located.number).unwrap_or(0),
+                None => column.bytes_of(part, located.number),
+            }
         };
         self.columns.iter().flat_map(Column::with_indices).map(bytes).max().unwrap_or(0)
     }
 
     /// Says of a sample that is longer than `memory` bytes, before any is read: a run would meet it in the middle of an epoch.
     pub(crate) fn check_longest(&self, memory: u64, options: &Options) -> Result<()> {
-        let columns = self.columns.iter().flat_map(Column::with_indices);
+        // How long texts and sequences are is found when they are read.
+        let known = self.columns.iter().filter(|column| column.elements.is_none());
+        let columns = known.flat_map(Column::with_indices);
         let Some(Longest { column, sample, bytes }) = columns
             .filter_map(|column| column.longest_beyond(memory, &options.sampler))
             .max_by_key(|longest| longest.bytes)

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_batch::{BatchMaker, BatchRequest, FieldArray, LoaderCounters, MadeFields};
+use forebay_batch::{BatchMaker, BatchRequest, BatchTurn, FieldArray, LoaderCounters, MadeFields};
 use forebay_plan::Epoch;
 use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
@@ -24,11 +24,13 @@ pub(crate) struct RunSpec {
 
 /// A batch to make.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BatchTask {
+pub(crate) struct BatchTask<'a> {
     /// Which.
     pub(crate) step: u64,
     /// The first batch that some thread still works on.
     pub(crate) oldest: u64,
+    /// Whether it may take memory that is short.
+    pub(crate) turn: &'a dyn BatchTurn,
 }
 
 impl RunSpec {
@@ -37,7 +39,7 @@ impl RunSpec {
     pub(crate) fn make_batch(
         &self,
         epoch: &Epoch,
-        task: BatchTask,
+        task: BatchTask<'_>,
         leaves_unverified: impl Fn() -> bool,
     ) -> Result<Batch> {
         let began = Instant::now();
@@ -88,18 +90,23 @@ impl RunSpec {
         })
     }
 
-    fn make(&self, epoch: &Epoch, task: BatchTask, numbers: &[Option<u64>]) -> Result<MadeFields> {
+    fn make(&self, epoch: &Epoch, task: BatchTask<'_>, numbers: &[Option<u64>]) -> Result<MadeFields> {
         let whole = epoch.sampler().subset.as_ref().map(|_| {
             let sample = |number: &Option<u64>| number.map(|number| epoch.sampler().sample(number));
             numbers.iter().map(sample).collect::<Vec<_>>()
         });
         let samples = whole.as_deref().unwrap_or(numbers);
-        let BatchTask { step, oldest } = task;
-        self.maker.make(&BatchRequest { samples, numbers, epoch, step, oldest_step: oldest })
+        let BatchTask { step, oldest, turn } = task;
+        self.maker.make(&BatchRequest { samples, numbers, epoch, step, oldest_step: oldest, turn })
     }
 
     /// The fields of `samples`, verified.
-    fn verified(&self, epoch: &Epoch, task: BatchTask, samples: &[Option<u64>]) -> Result<Vec<FieldArray>> {
+    fn verified(
+        &self,
+        epoch: &Epoch,
+        task: BatchTask<'_>,
+        samples: &[Option<u64>],
+    ) -> Result<Vec<FieldArray>> {
         let made = self.make(epoch, task, samples)?;
         made.unverified.map_or(Ok(()), |unverified| unverified.verify())?;
         Ok(made.fields)
@@ -110,7 +117,7 @@ impl RunSpec {
     fn set_aside(
         &self,
         epoch: &Epoch,
-        task: BatchTask,
+        task: BatchTask<'_>,
         samples: &mut Vec<Option<u64>>,
         failed: &mut Vec<FailedSample>,
     ) -> Result<bool> {

@@ -14,11 +14,7 @@ use forebay_source::{Error, ErrorKind, Result, ledger};
 
 use self::pipeline::Pipeline;
 pub(crate) use self::pipeline::RunPace;
-use crate::{
-    batch::Batch,
-    left_out::LeftOutBatches,
-    make_batch::{BatchTask, RunSpec},
-};
+use crate::{batch::Batch, left_out::LeftOutBatches, make_batch::RunSpec};
 
 /// What asking for a batch gives.
 #[derive(Debug)]
@@ -116,8 +112,7 @@ impl Run {
         queue.deliver += 1;
         drop(queue);
         let began = Instant::now();
-        let batch =
-            self.pipeline.make(BatchTask { step, oldest: step }, || false).inspect_err(|_| self.fail());
+        let batch = self.pipeline.make(step, step, || false).inspect_err(|_| self.fail());
         self.count_wait(began);
         Ok(Next::Batch(Box::new(batch?)))
     }

@@ -37,7 +37,8 @@ impl Samples {
     pub fn get(&self, numbers: &[u64]) -> Result<Vec<FieldArray>> {
         let maker = self.maker()?;
         let (set, memory) = (&self.set, maker.shares.memory);
-        let len = (set.delivered_len() / set.len().max(1)).saturating_mul(numbers.len() as u64);
+        // How long texts and sequences are is found when they are read.
+        let len = set.fixed_len().saturating_mul(numbers.len() as u64);
         if len > memory {
             let what = format!("memory={memory} is less than the {len} bytes of {} samples", numbers.len());
             return Err(Error::new(ErrorKind::Full, what).hint("take fewer at a time, or use a loader"));

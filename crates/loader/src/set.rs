@@ -107,22 +107,35 @@ impl SampleSet {
         self.columns.iter().filter(is_cut).max_by_key(|column| column.mean_sample_len())
     }
 
-    /// Bytes all samples take in batches.
+    /// Bytes all samples take in batches; of texts and sequences, what a few of them say.
     pub fn delivered_len(&self) -> u64 {
-        self.columns
-            .iter()
-            .fold(0, |sum, column| sum.saturating_add(column.mean_sample_len().saturating_mul(self.len)))
+        self.fixed_len().saturating_add(self.usual_variable_len()).saturating_mul(self.len)
     }
 
-    /// How long each sample of field `number` of [`fields`](Self::fields) is along the axis that differs; nothing where all have
-    /// one shape, and where only reading a sample tells.
+    /// Bytes that a sample takes in a batch on average, without its texts and sequences.
+    pub(crate) fn fixed_len(&self) -> u64 {
+        let fixed = self.columns.iter().filter(|column| column.elements.is_none());
+        fixed.map(Column::mean_sample_len).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes that the texts and sequences of a sample usually take in a batch, as a few samples say.
+    pub(crate) fn usual_variable_len(&self) -> u64 {
+        let variable = self.columns.iter().filter(|column| column.elements.is_some());
+        let usual = |column: &Column| column.usual_items().saturating_mul(column.final_len() as u64);
+        variable.map(usual).fold(0, u64::saturating_add)
+    }
+
+    /// How long each sample of field `number` of [`fields`](Self::fields) is along the axis that differs, of texts in bytes; nothing
+    /// where all have one shape, and where only reading a sample tells.
     pub fn joined_lens(&self, number: usize) -> Option<Vec<u64>> {
         let of_fields = self
             .columns
             .iter()
             .flat_map(|column| std::iter::repeat_n(column, 1 + usize::from(column.has_mask())));
-        let is_known = |column: &&Column| column.dense.is_none() && column.elements.is_none();
-        let column = of_fields.into_iter().nth(number).filter(is_known)?;
+        let column = of_fields.into_iter().nth(number).filter(|column| column.dense.is_none())?;
+        if column.elements.is_some() {
+            return column.all_item_counts();
+        }
         let SampleForm::Joined { axis, .. } = &column.form else { return None };
         let lens = column
             .parts

@@ -6,8 +6,7 @@ use std::{
 };
 
 use forebay_batch::{Arena, Backing, LoaderCounters, RegionUse};
-use forebay_scratch::job_name;
-use forebay_scratch::{FileSpill, Spill};
+use forebay_scratch::{FileSpill, Spill, SpillFolder, job_name};
 use forebay_source::{
     Error, ErrorKind, Event, EventKind, Resize, Result, current_process, ledger, memory_setting,
 };
@@ -21,7 +20,6 @@ use crate::{
     set::SampleSet,
     shares::{Needs, Shares},
     shuffle_group::set_identity,
-    spill_folder::{self, SpillFolder},
     tuning::Tuning,
 };
 
@@ -69,7 +67,7 @@ pub(crate) enum ReaderKind {
 impl Setup {
     /// How a loader of `set` would read it with `options`, as memory and disks are now.
     pub(crate) fn planned(set: &SampleSet, options: &Options) -> Result<Self> {
-        let spill = spill_folder::choose(&options.spill, is_shared(options))?;
+        let spill = spill_folder(options)?;
         Self::of(set, options, ReaderKind::Loader, spill)
     }
 
@@ -93,7 +91,7 @@ impl Setup {
             ReaderKind::Loader => options.threads()?,
             ReaderKind::Caller => 1,
         };
-        let mut needs = Needs::of(options, set, &layout, threads);
+        let mut needs = Needs::of(options, set, &layout, threads, about);
         if reader == ReaderKind::Caller {
             // Nobody waits for data but the caller.
             needs.waiting = 0;
@@ -132,6 +130,12 @@ impl Setup {
     }
 }
 
+/// Where the user wants a spill to be, or where one can be.
+fn spill_folder(options: &Options) -> Result<Option<SpillFolder>> {
+    let spill = &options.spill;
+    SpillFolder::choose(spill.folder.as_deref(), spill.quota, is_shared(options))
+}
+
 fn is_shared(options: &Options) -> bool {
     options.spill.shared.unwrap_or(options.shard.world > 1)
 }
@@ -143,12 +147,12 @@ pub(crate) fn file_maker(
     reader: ReaderKind,
     backing: Arc<dyn Backing>,
 ) -> Result<FileMaker> {
-    let place = spill_folder::choose(&options.spill, is_shared(options))?;
+    let place = spill_folder(options)?;
     let is_named = place.as_ref().is_some_and(|place| place.is_named);
     let mut setup = Setup::of(&set, options, reader, place)?;
     let spill = match setup.open_spill(&set) {
         Ok(spill) => spill,
-        Err(error) if is_named => return Err(spill_folder::unusable(error)),
+        Err(error) if is_named => return Err(SpillFolder::unusable(error)),
         // The loader does without a folder that the user did not name, and decides anew how samples are read.
         Err(error) => {
             let text = format!("decoded values that memory cannot hold are not kept on disk: {error}");
@@ -171,7 +175,10 @@ pub(crate) fn file_maker(
     let counters = Arc::new(LoaderCounters::default());
     // Units that threads are decoding are not in the cache yet.
     let unit_bytes = shares.cache.saturating_add(needs.decoding_bytes(shares.most_threads));
-    let limit = shares.memory.saturating_sub(unit_bytes);
+    // Texts may be much longer than was expected: they have what no unit takes, but for what threads read them with.
+    let is_all_theirs = layout.unit_count == 0 && options.memory.is_some() && set.usual_variable_len() > 0;
+    let besides = if is_all_theirs { shares.memory / 8 } else { unit_bytes };
+    let limit = shares.memory.saturating_sub(besides);
     let arena = Arena::over(limit, backing);
     let scratch = match arena.region_use() {
         RegionUse::Blocks => Arc::clone(&arena),

@@ -46,12 +46,21 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// What `options` ask for of `set`, with `threads` threads.
-    pub(crate) fn of(options: &Options, set: &SampleSet, layout: &SetLayout, threads: usize) -> Self {
-        let sample_len = set.delivered_len() / set.len().max(1);
+    /// What `options` ask for of `set`, with `threads` threads and about `memory` bytes.
+    pub(crate) fn of(
+        options: &Options,
+        set: &SampleSet,
+        layout: &SetLayout,
+        threads: usize,
+        memory: u64,
+    ) -> Self {
         let batch = options.batch_size.min(set.len());
         let columns = set.columns.iter().zip(&layout.columns);
-        let batch_len = sample_len.saturating_mul(batch).max(1);
+        let has_heap = set.columns.iter().any(|column| column.elements.is_some());
+        let heap = if has_heap { HEAP_BYTES.min(memory / 8) } else { 0 };
+        // What a few samples say of the others refuses no memory.
+        let variable = set.usual_variable_len().saturating_mul(batch).min(memory / 8);
+        let batch_len = set.fixed_len().saturating_mul(batch).saturating_add(variable).max(1);
         // Samples that are drawn do not lie in a row.
         let is_in_order = options.shuffle == Shuffle::None && options.sampler.draws.is_none();
         let is_far_in_order = is_in_order && layout.request_bytes > 0;
@@ -59,7 +68,7 @@ impl Needs {
         Self {
             batch: batch_len,
             unit: layout.largest_unit,
-            besides: changed.saturating_add(layout.besides_unit),
+            besides: changed.saturating_add(layout.besides_unit).saturating_add(heap),
             all_units: layout.unit_count.saturating_mul(room_of(layout.largest_unit)),
             threads: threads as u64,
             waiting: waiting(layout),
@@ -162,6 +171,9 @@ impl Needs {
         room_of(self.batch).saturating_mul(3).saturating_add(self.unit.saturating_mul(2))
     }
 }
+
+/// Bytes of a heap that a thread holds while it looks for texts and sequences.
+const HEAP_BYTES: u64 = 512 << 10;
 
 /// Threads that wait for far data, at the most: as many as `run_concurrently` has requests that wait.
 const MOST_WAITING_FAR: u64 = 64;

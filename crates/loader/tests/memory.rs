@@ -20,7 +20,7 @@ use forebay_container::{Dtype, Number, Padding, cf::ValueKind};
 use forebay_loader::{Loader, Options};
 use forebay_plan::Shuffle;
 use forebay_source::{Error, ErrorKind, Result};
-use made::{Rows, check, make, set, without_spill};
+use made::{Rows, check, make, make_texts, set, without_spill};
 use rustix::{
     fs::{MemfdFlags, ftruncate, memfd_create},
     mm::{MapFlags, ProtFlags, mmap, munmap},
@@ -33,12 +33,14 @@ struct Memfd {
     len: AtomicU64,
     /// Where each region begins in memory, where in the file, and how long it is.
     regions: Mutex<Vec<(usize, u64, usize)>>,
+    /// The most bytes that all of them had at a time.
+    peak: AtomicU64,
 }
 
 impl Memfd {
     fn new() -> Self {
         let file = File::from(memfd_create("forebay-test", MemfdFlags::CLOEXEC).unwrap());
-        Self { file, len: AtomicU64::new(0), regions: Mutex::default() }
+        Self { file, len: AtomicU64::new(0), regions: Mutex::default(), peak: AtomicU64::new(0) }
     }
 
     /// What another process finds where `bytes` lie; nothing where they are no memory of this.
@@ -66,7 +68,9 @@ unsafe impl Backing for Memfd {
         // SAFETY: a new mapping at an address of the system's choice touches no other memory.
         let mapped = unsafe { mmap(ptr::null_mut(), len, access, MapFlags::SHARED, &self.file, at) };
         let start = mapped.map_err(|errno| Error::from_io(errno.into()))?.cast::<u8>();
-        self.regions.lock().unwrap().push((start.addr(), at, len));
+        let mut regions = self.regions.lock().unwrap();
+        regions.push((start.addr(), at, len));
+        self.peak.fetch_max(regions.iter().map(|(.., len)| *len as u64).sum(), Relaxed);
         Ok(NonNull::new(start).unwrap())
     }
 
@@ -112,6 +116,41 @@ fn batches_lie_in_the_memory_of_the_backing_a_loader_is_given_and_are_the_same()
             assert_eq!(memfd.seen_elsewhere(bytes).unwrap(), **bytes);
         }
     }
+}
+
+#[test]
+fn texts_much_longer_than_was_expected_stay_within_memory_and_fewer_batches_are_made_ahead() {
+    // A batch of the first texts takes 1 KiB, one of the others half a mebibyte.
+    let text = |row: usize| vec![u8::try_from(row % 200 + 1).unwrap(); if row < 64 { 64 } else { 32 << 10 }];
+    let texts: Vec<Vec<u8>> = (0..640).map(text).collect();
+    let memory = 12 << 20;
+    let options = Options {
+        batch_size: 16,
+        memory: Some(memory),
+        prefetch: 100,
+        read_threads: Some(4),
+        ..Options::default()
+    };
+    let memfd = Arc::new(Memfd::new());
+    let set = set(&[make_texts(&texts, 0)]);
+    let loader = Loader::over(set, without_spill(options), Arc::clone(&memfd) as _).unwrap();
+    for _ in 0..2 {
+        let mut seen = 0;
+        for batch in loader.batches().unwrap() {
+            let batch = batch.unwrap();
+            let field = batch.field("x").unwrap();
+            let expected: Vec<u8> = texts[seen..seen + 16].concat();
+            assert!(*field.bytes == expected, "other texts from {seen} on");
+            seen += 16;
+            // Whoever is slow has as much made ahead as may be.
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert_eq!(seen, texts.len());
+    }
+    let peak = memfd.peak.load(Relaxed);
+    // Short texts have 2 MiB of their own, of which blocks are cut.
+    assert!(peak <= memory + (2 << 20), "{peak} bytes of {memory}");
+    assert!(peak > memory / 4, "{peak}: nothing is made ahead");
 }
 
 fn field(arena: &Arc<Arena>, dtype: Dtype, shape: Vec<u64>) -> Arc<FieldArray> {

@@ -370,6 +370,8 @@ impl SetOpening {
         let (origins, tiered) = Origins::new().through_tiers(&self.config, self.ranking.clone())?;
         let cache = self.told.clone().map_or_else(IndexCache::of_user, |told| Some(IndexCache::told(told)));
         let (set, spec) = forebay::open_named_set(&origins, self.spec.clone(), self.names, cache.as_ref())?;
+        // Where a few samples are read for it, that is done here, where Ctrl-C need not wait.
+        let _ = set.delivered_len();
         let threads = NonZeroUsize::new(self.config.placement.threads).unwrap_or(NonZeroUsize::MIN);
         let tiers = tiered.map(|tiered| OpenTiers::new(tiered, threads));
         let origin_latency = Arc::clone(origins.latency());

@@ -5,7 +5,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use forebay_batch::{
-    Arena, BatchMaker, BatchRequest, FieldArray, LoaderStats, MadeFields, MakerThreads, PlainBacking,
+    Arena, AtOnce, BatchMaker, BatchRequest, FieldArray, LoaderStats, MadeFields, MakerThreads, PlainBacking,
 };
 use forebay_container::{Dtype, Number, cf::ValueKind};
 use forebay_plan::{Groups, Plan, PlanSpec, SetIdentity, Shard, Shuffle};
@@ -129,8 +129,14 @@ fn the_middle_of_pictures_normalised_by_channel_is_what_a_plain_loop_gives() {
     for step in 0..epoch.step_count() {
         epoch.batch(step, &mut samples);
         samples[0] = if step == 1 { None } else { samples[0] };
-        let request =
-            BatchRequest { samples: &samples, numbers: &samples, epoch: &epoch, step, oldest_step: step };
+        let request = BatchRequest {
+            samples: &samples,
+            numbers: &samples,
+            epoch: &epoch,
+            step,
+            oldest_step: step,
+            turn: &AtOnce,
+        };
         let made = maker.make(&request).unwrap().fields;
         assert_eq!(made[0].shape, [samples.len() as u64, 3, 4, 5]);
         let mut values = made[0].bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes));
@@ -152,7 +158,8 @@ fn what_is_drawn_is_the_same_whichever_batch_a_sample_is_in() {
     let maker = transformed(vec![of("x", vec![TransformOp::Roll { axis: 1, key: 0 }, crop])]).unwrap();
     let epoch = plan().epoch(0, 0).unwrap();
     let make = |samples: &[Option<u64>]| {
-        let request = BatchRequest { samples, numbers: samples, epoch: &epoch, step: 0, oldest_step: 0 };
+        let request =
+            BatchRequest { samples, numbers: samples, epoch: &epoch, step: 0, oldest_step: 0, turn: &AtOnce };
         maker.make(&request).unwrap().fields.remove(0).bytes.to_vec()
     };
     let both = make(&[Some(3), Some(8)]);
@@ -167,7 +174,8 @@ fn what_is_drawn_follows_the_number_in_the_epoch() {
     let epoch = plan().epoch(0, 0).unwrap();
     let first_row = |sample: u64, number: u64| {
         let (samples, numbers) = (&[Some(sample)], &[Some(number)]);
-        let request = BatchRequest { samples, numbers, epoch: &epoch, step: 0, oldest_step: 0 };
+        let request =
+            BatchRequest { samples, numbers, epoch: &epoch, step: 0, oldest_step: 0, turn: &AtOnce };
         maker.make(&request).unwrap().fields.remove(0).bytes[..9].to_vec()
     };
     let shift = |sample: u64, number: u64| {
@@ -185,7 +193,14 @@ fn a_number_that_is_no_class_is_about_its_sample() {
     let maker = transformed(vec![of("y", vec![TransformOp::OneHot { classes: 3, to: Number::U8 }])]).unwrap();
     let epoch = plan().epoch(0, 0).unwrap();
     let make = |samples: &[Option<u64>]| {
-        maker.make(&BatchRequest { samples, numbers: samples, epoch: &epoch, step: 0, oldest_step: 0 })
+        maker.make(&BatchRequest {
+            samples,
+            numbers: samples,
+            epoch: &epoch,
+            step: 0,
+            oldest_step: 0,
+            turn: &AtOnce,
+        })
     };
     let fields = make(&[Some(1), None, Some(2)]).unwrap().fields;
     assert_eq!(fields[1].shape, [3, 3]);
@@ -225,8 +240,14 @@ fn statistics_do_not_depend_on_the_order_in_which_batches_are_made() {
         let mut samples = Vec::new();
         for step in order {
             epoch.batch(step, &mut samples);
-            let request =
-                BatchRequest { samples: &samples, numbers: &samples, epoch: &epoch, step, oldest_step: 0 };
+            let request = BatchRequest {
+                samples: &samples,
+                numbers: &samples,
+                epoch: &epoch,
+                step,
+                oldest_step: 0,
+                turn: &AtOnce,
+            };
             assert!(maker.make(&request).unwrap().fields.is_empty());
         }
         (0..epoch.step_count()).for_each(|step| maker.take(step).unwrap());

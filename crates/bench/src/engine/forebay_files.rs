@@ -8,7 +8,7 @@ use std::{
 
 use forebay::{
     Error, Loader, Options, Origins, Result, SetSpec,
-    batch::{BatchMaker, BatchRequest, MakerThreads},
+    batch::{AtOnce, BatchMaker, BatchRequest, MakerThreads},
     open_named_set,
     plan::{Epoch, Groups, Plan, PlanSpec, Shard, Shuffle, Tail},
 };
@@ -119,6 +119,7 @@ impl StepReader for ForebayStepReader {
             epoch: &epoch,
             step,
             oldest_step: step,
+            turn: &AtOnce,
         })?;
         let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let count = samples.len().max(1) as u64;

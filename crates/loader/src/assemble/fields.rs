@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, time::Instant};
 
-use forebay_batch::{BatchMemory, Buffer, FieldArray, LoaderCounters, nanos};
+use forebay_batch::{BatchMemory, BatchTurn, Buffer, FieldArray, LoaderCounters, ReservedMemory, nanos};
 use forebay_container::{Dtype, cf::ValueKind};
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -29,6 +29,7 @@ use crate::{
 pub(super) struct FieldMaker<'a> {
     pub(super) maker: &'a FileMaker,
     now: Now<'a>,
+    turn: &'a dyn BatchTurn,
     memory: BatchMemory<'a>,
     /// What is yet to be verified.
     pub(super) unverified: UnverifiedSources,
@@ -46,9 +47,9 @@ thread_local! {
 }
 
 impl<'a> FieldMaker<'a> {
-    pub(super) fn new(maker: &'a FileMaker, now: Now<'a>) -> Self {
+    pub(super) fn new(maker: &'a FileMaker, now: Now<'a>, turn: &'a dyn BatchTurn) -> Self {
         let memory = BatchMemory::new(&maker.arena);
-        Self { maker, now, memory, unverified: UnverifiedSources::default() }
+        Self { maker, now, turn, memory, unverified: UnverifiedSources::default() }
     }
 
     /// The field of the samples `slots`; a slot without a sample is left zero.
@@ -195,9 +196,18 @@ impl<'a> FieldMaker<'a> {
     }
 
     /// The same for what does not outlive the making of the batch.
-    fn take_scratch(&self, column: &Column, len: usize) -> Result<Buffer> {
+    pub(super) fn take_scratch(&self, column: &Column, len: usize) -> Result<Buffer> {
         self.check_len(column, len)?;
         self.maker.scratch.take(len)
+    }
+
+    /// Sets `len` bytes aside for a field whose length nobody knew before: a batch made ahead waits until there is room.
+    pub(super) fn reserve(&self, column: &Column, len: usize) -> Result<ReservedMemory> {
+        self.check_len(column, len)?;
+        let began = Instant::now();
+        let reserved = self.maker.arena.reserve(len as u64, self.turn);
+        LoaderCounters::lap(&self.maker.counters.full_ns, began);
+        reserved
     }
 
     pub(super) fn check_len(&self, column: &Column, len: usize) -> Result<()> {

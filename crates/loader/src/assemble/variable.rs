@@ -1,15 +1,25 @@
-//! Samples whose elements differ in length by themselves, texts and sequences: read first, and laid out once their lengths are known.
+//! Samples whose elements differ in length by themselves, texts and sequences: their lengths are found first, then memory is taken,
+//! and values are read to where they stand.
+//!
+//! ```text
+//! references ─► lengths ─► memory, once there is room ─► values from the heap ─► texts cut at NUL, numbers converted
+//! ```
+//!
+//! Where no reference says how long a value is (Zarr, readers of other formats), it is read before memory is taken.
 
-use std::{ops::Range, time::Instant};
+use std::{collections::BTreeMap, ops::Range, time::Instant};
 
 use forebay_batch::LoaderCounters;
-use forebay_container::{Array, Selection, Span, cf::ValueKind};
+use forebay_container::{Array, Selection, Span, cf::ValueKind, native};
+use forebay_format::{HeapFill, HeapReference, fill_from_heap};
 use forebay_source::{Error, ErrorKind, Result};
 
 use super::fields::{FieldMaker, FieldParts, MadeField};
 use crate::{
     column::{Column, ColumnPart, SampleAt},
     convert_sample::{ConvertSample, Joint},
+    references,
+    to_usize::to_usize,
     walk::FieldRead,
 };
 
@@ -19,10 +29,24 @@ struct RowGroup {
     samples: Vec<(usize, SampleAt)>,
 }
 
-/// What was read, and which part of it is the sample of each slot.
-struct ReadSamples {
-    bytes: Vec<u8>,
-    of_slots: Vec<Range<usize>>,
+/// Where the values of a slot are before they are in the batch.
+#[derive(Clone)]
+enum SlotValues {
+    /// Nowhere: the slot has no sample.
+    None,
+    /// In the heap that these references lead to.
+    Referenced(Range<usize>),
+    /// In memory.
+    Read(Range<usize>),
+}
+
+/// What was found of the samples of a batch.
+struct FoundSamples {
+    references: Vec<HeapReference>,
+    read: Vec<u8>,
+    slots: Vec<SlotValues>,
+    /// Bytes of each slot, as they are read.
+    lens: Vec<usize>,
 }
 
 impl<'a> FieldMaker<'a> {
@@ -32,46 +56,147 @@ impl<'a> FieldMaker<'a> {
         field: FieldRead<'a>,
         located: &[Option<SampleAt>],
     ) -> Result<MadeField> {
-        let column = field.column;
-        let read = self.read_variable(column, located)?;
-        let mut offsets = Vec::with_capacity(located.len() + 1);
-        let mut total = 0usize;
-        offsets.push(0i64);
-        for (at, range) in located.iter().zip(&read.of_slots) {
-            // Files may differ in the type of their numbers.
-            total += at.map_or(0, |at| range.len() / column.part(at).element_len().max(1));
-            offsets.push(i64::try_from(total).unwrap_or(i64::MAX));
+        let (column, began) = (field.column, Instant::now());
+        let mut found = self.find(column, located)?;
+        LoaderCounters::lap(&self.maker.counters.read_ns, began);
+        let convert = ConvertSample::of(column);
+        let total = found.offsets(column, located).last().map_or(0, |end| to_usize(end.cast_unsigned()));
+        let final_len = total.saturating_mul(column.final_len());
+        let besides = if convert.is_needed() { found.lens.iter().sum() } else { 0 };
+        let room = self.reserve(column, final_len.saturating_add(besides.max(found.read.len())))?;
+        let mut bytes = self.take(column, final_len)?;
+        let mut scratch = convert.is_needed().then(|| self.take_scratch(column, besides)).transpose()?;
+        drop(room);
+        let stored = scratch.as_deref_mut().unwrap_or(&mut bytes);
+        let began = Instant::now();
+        self.fill(column, located, &found, stored)?;
+        LoaderCounters::lap(&self.maker.counters.read_ns, began);
+        if column.elements != Some(ValueKind::Number) {
+            let len = found.cut_texts(stored, column.elements == Some(ValueKind::Texts));
+            bytes.truncate(len);
         }
-        let mut bytes = self.take(column, total.saturating_mul(column.final_len()))?;
-        let (convert, shape) = (ConvertSample::of(column), vec![total as u64]);
-        for ((at, range), start) in located.iter().zip(&read.of_slots).zip(&offsets) {
-            let Some(at) = at else { continue };
+        let offsets = found.offsets(column, located);
+        let shape = vec![offsets.last().map_or(0, |end| end.cast_unsigned())];
+        let mut rest = scratch.as_deref().unwrap_or_default();
+        for ((at, len), start) in located.iter().zip(&found.lens).zip(&offsets) {
+            let (Some(at), true) = (at, convert.is_needed()) else { continue };
+            let (own, after) = rest.split_at(*len);
+            rest = after;
             let joint = Joint { shape: &shape, axis: 0, start: start.cast_unsigned() };
-            convert.joined(column.part(*at), &read.bytes[range.clone()], joint, &mut bytes, None)?;
+            convert.joined(column.part(*at), own, joint, &mut bytes, None)?;
         }
         Ok(MadeField::new(column, FieldParts { shape, bytes, mask: None, offsets: Some(offsets) }))
     }
 
-    fn read_variable(&self, column: &Column, located: &[Option<SampleAt>]) -> Result<ReadSamples> {
+    /// Finds how long each sample is, or reads it where only that tells.
+    fn find(&self, column: &Column, located: &[Option<SampleAt>]) -> Result<FoundSamples> {
         let mut wanted: Vec<(usize, SampleAt)> =
             located.iter().enumerate().filter_map(|(slot, at)| Some((slot, (*at)?))).collect();
         wanted.sort_unstable_by_key(|(slot, at)| (*at, *slot));
-        let mut read = ReadSamples { bytes: Vec::new(), of_slots: vec![0..0; located.len()] };
-        let began = Instant::now();
-        let mut requests = 0;
+        let mut found = FoundSamples::new(located.len());
         for same_part in wanted.chunk_by(|(_, one), (_, next)| one.part == next.part) {
             let part = column.part(same_part[0].1);
+            let numbers: Vec<u64> = same_part.iter().map(|(_, at)| at.number).collect();
+            if let Some(referenced) = references::of(part, &numbers)? {
+                for ((slot, at), range) in same_part.iter().zip(&referenced.of_samples) {
+                    let len = column.referenced_len(part, &referenced.references[range.clone()]);
+                    self.check_sample(column, part, *at, (len, false))?;
+                    let start = found.references.len();
+                    found.slots[*slot] = SlotValues::Referenced(start + range.start..start + range.end);
+                    found.lens[*slot] = to_usize(len);
+                }
+                let asked = referenced.references.len() * part.variable().dtype.stored_len();
+                found.references.extend(referenced.references);
+                self.count_read(asked as u64);
+                continue;
+            }
             for group in groups(part, same_part) {
-                read.append(column, part, &group)?;
-                self.check_len(column, read.bytes.len())?;
-                requests += 1;
+                let before = found.read.len();
+                found.append(column, part, &group)?;
+                for (slot, at) in &group.samples {
+                    self.check_sample(column, part, *at, (found.lens[*slot] as u64, true))?;
+                }
+                self.check_len(column, found.read.len())?;
+                self.count_read((found.read.len() - before) as u64);
             }
         }
-        let counters = &self.maker.counters;
-        LoaderCounters::add(&counters.read_bytes, read.bytes.len() as u64);
-        LoaderCounters::add(&counters.requests, requests);
-        LoaderCounters::lap(&counters.read_ns, began);
-        Ok(read)
+        Ok(found)
+    }
+
+    /// Refuses a sample of `len` bytes, which are copied or not, that all memory there is cannot hold.
+    fn check_sample(
+        &self,
+        column: &Column,
+        part: &ColumnPart,
+        at: SampleAt,
+        (len, is_copied): (u64, bool),
+    ) -> Result<()> {
+        let (memory, needed) = (self.maker.shares.memory, column.needed_len(part, len, is_copied));
+        if needed <= memory {
+            return Ok(());
+        }
+        let is_sequence = column.elements == Some(ValueKind::Number);
+        let noun = if is_sequence { "a sequence" } else { "a text" };
+        let place = match part.index.rows(at.number, &part.variable().grid.shape) {
+            Some(rows) if rows.end == rows.start + 1 => format!("row {}", rows.start),
+            _ => format!("sample {}", at.number),
+        };
+        let what =
+            format!("memory={memory} is less than the {needed} bytes that {noun} of {len} takes at once");
+        let error = Error::new(ErrorKind::Full, what).at(place);
+        Err(part.named(error.hint("set memory higher, or leave such samples out with on_error='skip'")))
+    }
+
+    /// Fills `stored` with the values that were found, slot by slot.
+    fn fill(
+        &self,
+        column: &Column,
+        located: &[Option<SampleAt>],
+        found: &FoundSamples,
+        stored: &mut [u8],
+    ) -> Result<()> {
+        let mut by_part: BTreeMap<u32, Vec<HeapFill<'_>>> = BTreeMap::new();
+        let ends = usize::from(column.elements == Some(ValueKind::Texts));
+        let mut rest = &mut *stored;
+        for ((at, values), len) in located.iter().zip(&found.slots).zip(&found.lens) {
+            let (mut own, after) = std::mem::take(&mut rest).split_at_mut(*len);
+            rest = after;
+            match (at, values) {
+                (Some(at), SlotValues::Referenced(range)) => {
+                    let (fills, element_len) =
+                        (by_part.entry(at.part).or_default(), column.part(*at).element_len());
+                    for reference in &found.references[range.clone()] {
+                        let len = to_usize(reference.count()).saturating_mul(element_len);
+                        let (into, more) = std::mem::take(&mut own).split_at_mut(len);
+                        fills.push(HeapFill { reference: *reference, into });
+                        own = &mut more[ends..];
+                    }
+                }
+                (_, SlotValues::Read(range)) => own.copy_from_slice(&found.read[range.clone()]),
+                _ => {}
+            }
+        }
+        for (number, fills) in by_part {
+            let part = &column.parts[number as usize];
+            let heap = part.variable().heap.ok_or_else(|| Error::new(ErrorKind::Bug, "no heap"))?;
+            let source = part.opened.source(heap.source)?;
+            let asked = fill_from_heap(source, heap, fills).map_err(|error| part.named(error))?;
+            self.count_read(asked);
+        }
+        let mut rest = stored;
+        for ((at, values), len) in located.iter().zip(&found.slots).zip(&found.lens) {
+            let (own, after) = rest.split_at_mut(*len);
+            rest = after;
+            if let (Some(at), SlotValues::Referenced(_)) = (at, values) {
+                native::make_native(column.part(*at).variable().dtype.values(), own);
+            }
+        }
+        Ok(())
+    }
+
+    fn count_read(&self, bytes: u64) {
+        LoaderCounters::add(&self.maker.counters.read_bytes, bytes);
+        LoaderCounters::add(&self.maker.counters.requests, 1);
     }
 }
 
@@ -97,7 +222,23 @@ fn groups(part: &ColumnPart, samples: &[(usize, SampleAt)]) -> Vec<RowGroup> {
     groups
 }
 
-impl ReadSamples {
+impl FoundSamples {
+    fn new(slot_count: usize) -> Self {
+        let (slots, lens) = (vec![SlotValues::None; slot_count], vec![0; slot_count]);
+        Self { references: Vec::new(), read: Vec::new(), slots, lens }
+    }
+
+    /// Where each sample begins in the batch, in numbers or bytes of text, and where the last ends.
+    fn offsets(&self, column: &Column, located: &[Option<SampleAt>]) -> Vec<i64> {
+        let (mut offsets, mut total) = (vec![0], 0usize);
+        for (at, len) in located.iter().zip(&self.lens) {
+            // Files may differ in the type of their numbers.
+            total += at.map_or(0, |at| len / column.part(at).element_len().max(1));
+            offsets.push(i64::try_from(total).unwrap_or(i64::MAX));
+        }
+        offsets
+    }
+
     /// Reads `group` of `part`, and appends its samples.
     fn append(&mut self, column: &Column, part: &ColumnPart, group: &RowGroup) -> Result<()> {
         let (variable, mut spans) = (part.variable(), Vec::new());
@@ -113,12 +254,43 @@ impl ReadSamples {
                 (Some(rows), Some(own)) => (own.start - rows.start) * inner..(own.end - rows.start) * inner,
                 _ => 0..array.element_count(),
             };
-            let start = self.bytes.len();
-            let appended = append_elements(column, &array, elements, &mut self.bytes);
+            let start = self.read.len();
+            let appended = append_elements(column, &array, elements, &mut self.read);
             appended.map_err(|error| part.named(error.at(format!("sample {}", at.number))))?;
-            self.of_slots[*slot] = start..self.bytes.len();
+            self.slots[*slot] = SlotValues::Read(start..self.read.len());
+            self.lens[*slot] = self.read.len() - start;
         }
         Ok(())
+    }
+
+    /// Ends texts of the heap at their first NUL, where writers have padded them, and moves what follows; with `is_list` each
+    /// element has one NUL behind it. Gives the bytes that are left.
+    fn cut_texts(&mut self, stored: &mut [u8], is_list: bool) -> usize {
+        let (mut from, mut to) = (0, 0);
+        for (values, len) in self.slots.iter().zip(&mut self.lens) {
+            let begin = to;
+            let references = match values {
+                SlotValues::Referenced(range) => &self.references[range.clone()],
+                SlotValues::None | SlotValues::Read(_) => {
+                    stored.copy_within(from..from + *len, to);
+                    (from, to) = (from + *len, to + *len);
+                    continue;
+                }
+            };
+            for count in references.iter().map(|reference| to_usize(reference.count())) {
+                let cut = stored[from..from + count].iter().position(|byte| *byte == 0).unwrap_or(count);
+                if from != to {
+                    stored.copy_within(from..from + cut, to);
+                }
+                (from, to) = (from + count, to + cut);
+                if is_list {
+                    stored[to] = 0;
+                    (from, to) = (from + 1, to + 1);
+                }
+            }
+            *len = to - begin;
+        }
+        to
     }
 }
 

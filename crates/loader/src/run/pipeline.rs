@@ -13,14 +13,13 @@ use std::{
     time::Instant,
 };
 
-use forebay_batch::{LoaderCounters, MakerThreads};
+use forebay_batch::{BatchTurn, LoaderCounters, MakerThreads, MemoryTurn, ThreadClock};
 use forebay_plan::Epoch;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     batch::Batch,
     depth::Depth,
-    effort::ThreadClock,
     make_batch::{BatchTask, RunSpec},
     tuning::{Tuning, Waiting},
 };
@@ -126,12 +125,11 @@ impl Pipeline {
     fn work(self: &Arc<Self>, number: usize) {
         let mut clock = (!self.pace.depth.is_fixed()).then(ThreadClock::start);
         let mut claimed = 0..0;
-        while let Some(task) = self.claim(number, &mut claimed) {
+        while let Some((step, oldest)) = self.claim(number, &mut claimed) {
             if let Some(clock) = &mut clock {
                 clock.lap();
             }
-            let step = task.step;
-            let batch = self.make(task, || self.waiting.may_verify(step));
+            let batch = self.make(step, oldest, || self.waiting.may_verify(step));
             let effort = clock.as_mut().map(ThreadClock::since_lap);
             let mut queue = self.lock();
             queue.in_work.retain(|other| *other != step);
@@ -164,8 +162,9 @@ impl Pipeline {
         self.ready.notify_all();
     }
 
-    /// The batch that is `task`; a panic of the maker is an error.
-    pub(super) fn make(&self, task: BatchTask, leaves_unverified: impl Fn() -> bool) -> Result<Batch> {
+    /// Batch `step`, where threads still work on `oldest`; a panic of the maker is an error.
+    pub(super) fn make(&self, step: u64, oldest: u64, leaves_unverified: impl Fn() -> bool) -> Result<Batch> {
+        let task = BatchTask { step, oldest, turn: &StepTurn { pipeline: self, step } };
         let made = || self.spec.make_batch(&self.epoch, task, leaves_unverified);
         let panicked = |_| Err(Error::new(ErrorKind::Bug, "a thread of the loader panicked"));
         catch_unwind(AssertUnwindSafe(made)).unwrap_or_else(panicked)
@@ -178,8 +177,8 @@ impl Pipeline {
     }
 
     /// The next batch for thread `number` to work on: of those it has claimed, or of a run that it claims once there is room for
-    /// it and need of the thread; `None` when there is no more to do.
-    fn claim(&self, number: usize, claimed: &mut Range<u64>) -> Option<BatchTask> {
+    /// it and need of the thread; with it, the first that some thread still works on. `None` when there is no more to do.
+    fn claim(&self, number: usize, claimed: &mut Range<u64>) -> Option<(u64, u64)> {
         let mut queue = self.lock();
         let mut began = None;
         loop {
@@ -204,7 +203,7 @@ impl Pipeline {
                 let oldest = queue.in_work.iter().copied().min().unwrap_or(step);
                 drop(queue);
                 self.count_full(began);
-                return Some(BatchTask { step, oldest });
+                return Some((step, oldest));
             }
             began.get_or_insert_with(Instant::now);
             queue.idle += 1;
@@ -219,9 +218,9 @@ impl Pipeline {
         if unverified.is_none_or(|unverified| unverified.verify().is_ok()) {
             return Ok(batch);
         }
-        let task = BatchTask { step: batch.step, oldest: batch.step };
+        let step = batch.step;
         drop(batch);
-        self.make(task, || false)
+        self.make(step, step, || false)
     }
 
     /// Counts the time since `began`, if a thread began to wait.
@@ -243,5 +242,23 @@ impl Pipeline {
     pub(super) fn lock(&self) -> MutexGuard<'_, BatchQueue> {
         // Batches are put in and taken out whole.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The turn of one step: batches made ahead of it wait for memory, it does not.
+#[derive(Debug)]
+struct StepTurn<'a> {
+    pipeline: &'a Pipeline,
+    step: u64,
+}
+
+impl BatchTurn for StepTurn<'_> {
+    fn turn(&self) -> MemoryTurn {
+        let queue = self.pipeline.lock();
+        match self.pipeline.stop.load(Relaxed) || queue.over {
+            true => MemoryTurn::Never,
+            false if self.step <= queue.deliver => MemoryTurn::Now,
+            false => MemoryTurn::Later,
+        }
     }
 }

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 
 use forebay_container::{
-    ChunkTable, Container, Dtype, Extent, Extents, Filter, Grid, HyperslabAxis, Mapping, Number, SourceIndex,
-    Variable,
+    ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Filter, Grid, Heap, HyperslabAxis, Mapping,
+    Number, SourceIndex, Variable,
 };
 use forebay_format::Opened;
 use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec, SpillOptions};
@@ -90,6 +90,52 @@ fn make_as(rows: Rows, is_encoded: bool) -> Made {
         attributes: Vec::new(),
         dimensions: vec![],
     };
+    Made { bytes, variable }
+}
+
+/// A file of one variable of texts, in chunks of `chunk` references; 0 for one that holds all, not encoded. Each text lies in a
+/// collection of a global heap of its own, as libhdf5 writes long ones.
+pub fn make_texts(texts: &[Vec<u8>], chunk: u64) -> Made {
+    make_values(texts, chunk, Dtype::VarText { reference_len: 16, utf8: true })
+}
+
+/// The same of sequences of big-endian numbers of 32 bits.
+pub fn make_sequences(values: &[Vec<u32>], chunk: u64) -> Made {
+    let number = Dtype::Number { number: Number::U32, order: ByteOrder::Big };
+    let stored: Vec<Vec<u8>> =
+        values.iter().map(|one| one.iter().flat_map(|number| number.to_be_bytes()).collect()).collect();
+    make_values(&stored, chunk, Dtype::Sequence { reference_len: 16, item: Box::new(number) })
+}
+
+fn make_values(values: &[Vec<u8>], chunk: u64, dtype: Dtype) -> Made {
+    let item_len = dtype.values().stored_len();
+    let mut bytes = vec![0u8; 64];
+    let mut references = Vec::new();
+    for value in values {
+        let (address, len) = (bytes.len() as u64, value.len() as u64);
+        let whole = (len + 48).next_multiple_of(8).max(4096);
+        bytes.extend([&b"GCOL\x01\0\0\0"[..], &whole.to_le_bytes()].concat());
+        bytes.extend([&[1, 0, 1, 0, 0, 0, 0, 0][..], &len.to_le_bytes(), value].concat());
+        bytes.resize(usize::try_from(address + whole).expect("small"), 0);
+        let count = u32::try_from(value.len() / item_len).expect("small");
+        references.extend([&count.to_le_bytes()[..], &address.to_le_bytes(), &1u32.to_le_bytes()].concat());
+    }
+    let count = values.len() as u64;
+    let chunk_rows = if chunk == 0 { count } else { chunk };
+    let mut pairs = Vec::new();
+    for (number, rows) in references.chunks(usize::try_from(chunk_rows * 16).expect("small")).enumerate() {
+        let mut whole = rows.to_vec();
+        whole.resize(usize::try_from(chunk_rows * 16).expect("small"), 0);
+        let stored = if chunk == 0 { whole } else { deflate(&whole) };
+        let range = ByteRange::at(bytes.len() as u64, stored.len() as u64);
+        pairs.push((number as u64, Extent { source: SourceIndex(0), range, skipped: 0 }));
+        bytes.extend(stored);
+    }
+    let mut variable = Variable::new("x", dtype, vec![count]);
+    variable.grid.chunk = vec![chunk_rows];
+    variable.extents = Extents::Chunks(ChunkTable::new(pairs, variable.grid.chunk_count()).unwrap());
+    variable.filters = (chunk > 0).then_some(Filter::Deflate { level: Some(1) }).into_iter().collect();
+    variable.heap = Some(Heap { offset_len: 8, length_len: 8, base: 0, source: SourceIndex(0) });
     Made { bytes, variable }
 }
 

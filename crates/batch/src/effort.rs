@@ -9,13 +9,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// What a thread did with its time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Effort {
+pub struct Effort {
     /// All of it.
-    pub(crate) wall: Duration,
+    pub wall: Duration,
     /// How long it ran.
-    pub(crate) ran: Duration,
+    pub ran: Duration,
     /// How long it neither ran nor could have run.
-    pub(crate) blocked: Duration,
+    pub blocked: Duration,
 }
 
 impl AddAssign for Effort {
@@ -28,7 +28,7 @@ impl AddAssign for Effort {
 
 /// The clocks of the thread that made it.
 #[derive(Debug)]
-pub(crate) struct ThreadClock {
+pub struct ThreadClock {
     wall: Instant,
     ran: Duration,
     run_queue: Duration,
@@ -39,17 +39,17 @@ const LEAST_TIME: Duration = Duration::from_micros(200);
 
 impl ThreadClock {
     /// Clocks that count from now on.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self { wall: Instant::now(), ran: ran(), run_queue: run_queue_wait() }
     }
 
     /// Counts from now on.
-    pub(crate) fn lap(&mut self) {
+    pub fn lap(&mut self) {
         (self.wall, self.ran) = (Instant::now(), ran());
     }
 
     /// What this thread did since the last lap.
-    pub(crate) fn since_lap(&mut self) -> Effort {
+    pub fn since_lap(&mut self) -> Effort {
         let wall = self.wall.elapsed();
         let ran = ran().saturating_sub(self.ran);
         let off = wall.saturating_sub(ran);

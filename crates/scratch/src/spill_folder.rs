@@ -8,50 +8,54 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result, ledger, lies_near, ranks_on_node};
 use rustix::fs::Access;
 
-use crate::options::SpillOptions;
-
 /// A folder for spills, and how much may go there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SpillFolder {
-    pub(crate) folder: PathBuf,
-    pub(crate) quota: u64,
+pub struct SpillFolder {
+    /// Where it is.
+    pub folder: PathBuf,
+    /// The most bytes.
+    pub quota: u64,
     /// True when the user named it.
-    pub(crate) is_named: bool,
+    pub is_named: bool,
 }
 
-/// The folder the user names, which must be of use, or else the first for temporary files that is.
-pub(crate) fn choose(options: &SpillOptions, is_shared: bool) -> Result<Option<SpillFolder>> {
-    if options.quota == Some(0) {
-        return Ok(None);
+impl SpillFolder {
+    /// The folder that is `named`, which must be of use, or else the first for temporary files that is; nothing where `quota` is
+    /// 0. With `is_shared` the processes of the node have one spill together.
+    pub fn choose(named: Option<&Path>, quota: Option<u64>, is_shared: bool) -> Result<Option<Self>> {
+        if quota == Some(0) {
+            return Ok(None);
+        }
+        let of_environment = || Some(std::env::var_os("FOREBAY_SPILL_DIR")?.into());
+        let named = named.map(Path::to_owned).or_else(of_environment);
+        if let Some(named) = &named {
+            check(named)?;
+        }
+        let is_named = named.is_some();
+        Ok(named.or_else(temporary).map(|folder| {
+            let free =
+                rustix::fs::statvfs(&folder).map_or(0, |facts| facts.f_bavail.saturating_mul(facts.f_frsize));
+            // Processes that have a spill each, of the same disk, share what is free there.
+            let sharers = if is_shared { 1 } else { ranks_on_node() * ledger().workers() };
+            Self { quota: quota.unwrap_or(free / 2 / sharers), folder, is_named }
+        }))
     }
-    let named = options.folder.clone().or_else(|| Some(std::env::var_os("FOREBAY_SPILL_DIR")?.into()));
-    if let Some(named) = &named {
-        check(named)?;
+
+    /// `error`, which keeps the spill from being used that the user named.
+    pub fn unusable(error: Error) -> Error {
+        error.hint("name a folder on a local disk that can be written to, or a quota of 0 for no spill")
     }
-    let is_named = named.is_some();
-    Ok(named.or_else(temporary).map(|folder| {
-        let free =
-            rustix::fs::statvfs(&folder).map_or(0, |facts| facts.f_bavail.saturating_mul(facts.f_frsize));
-        // Processes that have a spill each, of the same disk, share what is free there.
-        let sharers = if is_shared { 1 } else { ranks_on_node() * ledger().workers() };
-        SpillFolder { quota: options.quota.unwrap_or(free / 2 / sharers), folder, is_named }
-    }))
 }
 
 /// An error unless files can be made in `folder`, which the user named.
 fn check(folder: &Path) -> Result<()> {
     if !folder.is_dir() {
-        return Err(unusable(
-            Error::new(ErrorKind::NotFound, "no folder for the spill").at(folder.display()),
-        ));
+        let error = Error::new(ErrorKind::NotFound, "no folder for the spill").at(folder.display());
+        return Err(SpillFolder::unusable(error));
     }
     let made = tempfile::tempfile_in(folder);
-    made.map(drop).map_err(|error| unusable(Error::from_io(error).at(folder.display()).at("the spill")))
-}
-
-/// `error`, which keeps the spill from being used that the user named.
-pub(crate) fn unusable(error: Error) -> Error {
-    error.hint("name a folder on a local disk that can be written to, or a quota of 0 for no spill")
+    made.map(drop)
+        .map_err(|error| SpillFolder::unusable(Error::from_io(error).at(folder.display()).at("the spill")))
 }
 
 fn temporary() -> Option<PathBuf> {
@@ -94,12 +98,12 @@ mod tests {
 
     #[test]
     fn a_folder_that_the_user_names_and_nothing_can_be_written_to_is_an_error() {
-        let options = |folder: &str, quota| SpillOptions { folder: Some(folder.into()), quota, shared: None };
+        let choose = |folder: &str, quota| SpillFolder::choose(Some(Path::new(folder)), quota, false);
         // Not even root can make files there.
-        let error = choose(&options("/proc/self", None), false).unwrap_err();
+        let error = choose("/proc/self", None).unwrap_err();
         assert!(error.to_string().contains("/proc/self"), "{error}");
-        let error = choose(&options("/dev/null", None), false).unwrap_err();
+        let error = choose("/dev/null", None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        assert_eq!(choose(&options("/proc/self", Some(0)), false).unwrap(), None, "none is wanted");
+        assert_eq!(choose("/proc/self", Some(0)).unwrap(), None, "none is wanted");
     }
 }

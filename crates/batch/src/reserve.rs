@@ -1,0 +1,105 @@
+//! Memory that is set aside before it is taken, so that batches made ahead stay within the limit whatever their lengths are.
+
+use std::{sync::Arc, time::Duration};
+
+use forebay_source::{Error, ErrorKind, Result};
+
+use crate::{
+    arena::Arena,
+    turn::{BatchTurn, MemoryTurn},
+};
+
+/// How long a batch that waits for memory may miss that its turn has come: memory that comes back wakes it at once.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Memory that was set aside, until this is dropped.
+#[derive(Debug)]
+pub struct ReservedMemory {
+    arena: Arc<Arena>,
+    len: u64,
+}
+
+impl Arena {
+    /// Sets `len` bytes aside: at once where they, and as many again for a batch that comes before, fit the limit together with what
+    /// is lent and set aside, else when enough came back, or once `turn` says that nothing comes before this batch.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` once nobody wants the batch any more.
+    pub fn reserve(self: &Arc<Self>, len: u64, turn: &dyn BatchTurn) -> Result<ReservedMemory> {
+        let mut is_due = false;
+        loop {
+            let Err(taken) = self.set_aside(len, is_due) else {
+                return Ok(ReservedMemory { arena: Arc::clone(self), len });
+            };
+            // Without a lock: who tells the turn may be giving memory back.
+            match turn.turn() {
+                MemoryTurn::Now => is_due = true,
+                MemoryTurn::Never => {
+                    return Err(Error::new(ErrorKind::Invalid, "the batch is wanted no more"));
+                }
+                MemoryTurn::Later => self.wait_for_return(taken, LOOK_AGAIN),
+            }
+        }
+    }
+}
+
+impl Drop for ReservedMemory {
+    fn drop(&mut self) {
+        self.arena.give_up(self.len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicU8, Ordering::Relaxed},
+        thread,
+    };
+
+    use super::*;
+    use crate::turn::AtOnce;
+
+    /// 0: later, 1: now, 2: never.
+    #[derive(Debug, Default)]
+    struct Told(AtomicU8);
+
+    impl BatchTurn for Told {
+        fn turn(&self) -> MemoryTurn {
+            match self.0.load(Relaxed) {
+                0 => MemoryTurn::Later,
+                1 => MemoryTurn::Now,
+                _ => MemoryTurn::Never,
+            }
+        }
+    }
+
+    #[test]
+    fn what_fits_is_set_aside_at_once_and_what_does_not_waits_for_memory_to_come_back() {
+        let arena = Arena::new(16 << 20);
+        let lent = arena.take(10 << 20).unwrap();
+        let reserved = arena.reserve(2 << 20, &Told::default()).unwrap();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| arena.reserve(6 << 20, &Told::default()).map(drop));
+            drop(reserved);
+            assert!(!waiting.is_finished(), "a thread that waits has what nobody gave back");
+            drop(lent);
+            waiting.join().unwrap().unwrap();
+        });
+        assert!(arena.reserve(8 << 20, &Told::default()).is_ok(), "all came back");
+    }
+
+    #[test]
+    fn a_batch_whose_turn_it_is_has_what_it_needs_and_one_that_nobody_wants_ends() {
+        let arena = Arena::new(1000);
+        drop(arena.reserve(1 << 30, &AtOnce).unwrap());
+        let told = Told::default();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| arena.reserve(5000, &told).map(drop));
+            told.0.store(1, Relaxed);
+            waiting.join().unwrap().unwrap();
+        });
+        let error = arena.reserve(5000, &Told(AtomicU8::new(2))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+}

@@ -90,7 +90,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # PyTorch is no dependency: it is imported when it is named. Most programs stage nothing.
-    if name in ("stage", "torch"):
+    # PyTorch, xarray and fsspec are no dependencies: they are imported when they are named. Most programs stage nothing.
+    if name in ("fsspec", "stage", "torch", "xarray"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

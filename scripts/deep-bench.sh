@@ -17,6 +17,11 @@ need_packages tests/requirements-python.txt
 "$ROOT/scripts/hdf5-subfiling.sh" >/dev/null
 (cd "$ROOT" && cargo build --quiet --release -p forebay-cli)
 forebay=$CARGO_TARGET_DIR/release/forebay
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+"$ROOT/scripts/wheel.sh" "$temporary/wheel" >/dev/null
+"$FOREBAY_PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target "$temporary/site" "$temporary"/wheel/forebay-*.whl
+export PYTHONPATH=$temporary/site
 parts=("$@")
 [[ ${#parts[@]} -gt 0 ]] || parts=(configurations full)
 for part in "${parts[@]}"; do

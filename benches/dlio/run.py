@@ -1,7 +1,7 @@
 """DLIO as the package index gives it and forebay's engines on the same workloads, in one run. See --help.
 
 Files are generated once, and everybody reads the same ones from a warm page cache. Every run is a process of its own; contestants
-take turns, and of several rounds the best counts.
+take turns, and of several rounds the best counts; of the comparison with the C loop, the median of pairs.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 
@@ -67,13 +68,17 @@ def cpu(bench, report):
     if not data.exists():
         bench.run_forebay(TABLE_6_1, data, generate=True, train=False)
     bare, ours = [], []
-    for _ in range(bench.args.rounds):
+    # Pairs, whose ratios count: processor time of the same loop varies by 15 % from minute to minute on a virtual machine, and the
+    # shortest of ten runs of each came to anything between 0.99 and 1.14.
+    for _ in range(max(bench.args.rounds, 20)):
         bare.append(bench.run_c(workload, data)["process_cpu_s"])
         ours.append(bench.run_forebay(workload, data, "hdf5").cpu_s)
     samples = workload.epochs * (workload.steps + workload.eval_files * workload.samples)
-    report.add("B", f"{samples:,} samples, bare C loop: CPU time", f"{min(bare):.3f} s, {min(bare) / samples * 1e6:.1f} us each")
-    report.compare("B", f"{samples:,} samples, engine hdf5: CPU time against the C loop ({min(ours):.3f} s)",
-                   min(ours) / min(bare), 1.1, most=True, unit="x", digits=3)
+    usual = statistics.median(bare)
+    report.add("B", f"{samples:,} samples, bare C loop: CPU time, median of {len(bare)} runs",
+               f"{usual:.3f} s, {usual / samples * 1e6:.1f} us each")
+    report.compare("B", f"{samples:,} samples, engine hdf5: CPU time against the C loop, median of {len(bare)} pairs",
+                   statistics.median(mine / other for mine, other in zip(ours, bare)), 1.1, most=True, unit="x", digits=3)
 
 
 def engines(bench, report):

@@ -8,8 +8,9 @@ use std::{
 
 use forebay_source::{Error, ErrorKind, Locator, Result};
 
-/// A thread that opens remote files waits far more than it computes.
-const REMOTE_THREADS: usize = 16;
+/// A thread that opens files waits far more than it computes wherever they lie behind a network, which the path of a parallel file
+/// system does not tell: 64 files behind 5 ms open in 0.26 s instead of 0.73 on two cores, and from memory in 17 ms instead of 15.
+const OPENING_THREADS: usize = 16;
 
 /// What `work` gives for each of `names`, in their order; the first error, in their order, ends it.
 pub(crate) fn parallel_map<T: Send>(
@@ -18,8 +19,7 @@ pub(crate) fn parallel_map<T: Send>(
 ) -> Result<Vec<T>> {
     // Threads of its own: a pool would be dead in a process that was forked.
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let is_remote = names.iter().any(|name| Locator::new(name.as_str()).is_url());
-    let threads = if is_remote { cores.max(REMOTE_THREADS) } else { cores }.min(names.len());
+    let threads = cores.max(OPENING_THREADS).min(names.len());
     let next = AtomicUsize::new(0);
     let take = || {
         let mut done = Vec::new();

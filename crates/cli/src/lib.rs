@@ -12,6 +12,7 @@
 //! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
 //! | `plan_tiers` | what each policy of tiers would read |
 //! | `simulate`, `period`, `bandwidth` | a folder shown as a slow file system (feature `fuse`, on Linux); a store as a larger machine would have it |
+//! | `mount` | a folder shown elsewhere, read through tiers (feature `fuse`, on Linux) |
 //! | `bench` | how training reads and checkpoints, replayed; the crate `bench` does it |
 //! | `store_bench` | how fast samples come from the memory of other ranks |
 //! | `tier`, `tier_report` | copies made before the job reads; what was read from which tier |
@@ -37,6 +38,8 @@ mod hdf5_env;
 mod inspect;
 mod interrupt;
 mod load;
+#[cfg(all(feature = "fuse", target_os = "linux"))]
+mod mount;
 mod options;
 mod output;
 mod part;
@@ -110,6 +113,9 @@ enum Command {
     Plan(Box<plan::PlanArgs>),
     /// Show a folder as a slow file system, and count what is read from it; or predict the speed of a distributed store.
     Simulate(simulate::SimulateArgs),
+    /// Show a folder elsewhere, read through tiers, to programs that nothing can be loaded into.
+    #[cfg(all(feature = "fuse", target_os = "linux"))]
+    Mount(Box<mount::MountArgs>),
     /// Measure how fast samples come from the memory of other ranks; run it under mpirun.
     StoreBench(store_bench::StoreBenchArgs),
     /// Replay how training reads and checkpoints (DLIO, MLPerf Storage, h5bench), and report how fast it went.
@@ -210,6 +216,8 @@ pub fn run_as(program: Vec<OsString>, args: impl IntoIterator<Item = OsString>) 
         Command::StoreBench(args) => store_bench::run(&context, args),
         Command::Bench(args) => bench::run(&context, args),
         Command::Simulate(args) => simulate::run(&context, args),
+        #[cfg(all(feature = "fuse", target_os = "linux"))]
+        Command::Mount(args) => mount::run(&context, args),
         Command::Tier(args) => tier::run(&context, args),
         Command::Stage(args) => stage::run(&context, args),
         Command::Recover(args) => recover::run(&context, args),

@@ -24,6 +24,10 @@ pub fn variable_facts(variable: &Variable) -> Value {
         Extents::Chunks(table) if variable.layout == "chunked" => json!({
             "shape": variable.grid.chunk, "written_count": table.len(), "count": variable.grid.chunk_count(),
         }),
+        // How many were written stands in the shards.
+        Extents::Shards(_) => json!({
+            "shape": variable.grid.chunk, "written_count": Value::Null, "count": variable.grid.chunk_count(),
+        }),
         _ => Value::Null,
     };
     let library = match (&variable.extents, variable.unknown_filter()) {

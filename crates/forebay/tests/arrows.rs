@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "forebay-transform",
         &["forebay-batch", "forebay-container", "forebay-filter", "forebay-plan", "forebay-source"],
     ),
-    ("forebay-mount", &["forebay-source"]),
+    ("forebay-mount", &["forebay-config", "forebay-source", "forebay-tier"]),
     ("forebay-mpi", &["forebay-source", "forebay-store"]),
     ("forebay-store", &["forebay-scratch", "forebay-source"]),
     ("forebay-tcp", &["forebay-source", "forebay-store"]),

@@ -52,38 +52,46 @@ pub(crate) struct FolderEntry {
 }
 
 /// All that is open, by number.
-#[derive(Debug, Default)]
-pub(crate) struct Handles {
-    open: Mutex<HashMap<u64, Arc<OpenHandle>>>,
+#[derive(Debug)]
+pub(crate) struct Handles<T> {
+    open: Mutex<HashMap<u64, Arc<T>>>,
     next: AtomicU64,
 }
 
-impl Handles {
-    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<OpenHandle>>> {
+impl<T> Default for Handles<T> {
+    fn default() -> Self {
+        Self { open: Mutex::default(), next: AtomicU64::new(0) }
+    }
+}
+
+impl<T> Handles<T> {
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<T>>> {
         // Each change of the table is one call: a panic cannot leave it half done.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn add(&self, open: OpenHandle) -> FileHandle {
+    pub(crate) fn add(&self, open: T) -> FileHandle {
         let number = self.next.fetch_add(1, Relaxed);
         self.open().insert(number, Arc::new(open));
         FileHandle(number)
     }
 
-    pub(crate) fn get(&self, handle: FileHandle) -> Option<Arc<OpenHandle>> {
+    pub(crate) fn get(&self, handle: FileHandle) -> Option<Arc<T>> {
         self.open().get(&handle.0).cloned()
     }
 
+    pub(crate) fn remove(&self, handle: FileHandle) -> Option<Arc<T>> {
+        self.open().remove(&handle.0)
+    }
+}
+
+impl Handles<OpenHandle> {
     /// A file that is open and has this number.
     pub(crate) fn file_of(&self, node: INodeNo) -> Option<Arc<OpenFile>> {
         self.open().values().find_map(|open| match &**open {
             OpenHandle::File(open) if open.node == node => Some(Arc::clone(open)),
             _ => None,
         })
-    }
-
-    pub(crate) fn remove(&self, handle: FileHandle) {
-        self.open().remove(&handle.0);
     }
 }
 

@@ -12,12 +12,15 @@ use rustix::{
     mount::{UnmountFlags, unmount},
 };
 
-/// The name our mounts have in the system's table.
-pub(crate) const NAME: &str = "forebay-slow";
+/// The name that mounts of `forebay simulate` have in the system's table.
+pub(crate) const SLOW_NAME: &str = "forebay-slow";
+/// The name that mounts of `forebay mount` have there.
+pub(crate) const TIERED_NAME: &str = "forebay";
 
 /// Makes sure that a folder at `mountpoint` can be mounted on; true when a dead mount of ours was taken away first.
 pub(crate) fn clear(mountpoint: &Path) -> Result<bool> {
-    let is_ours = is_ours(mountpoint);
+    let found_name = name_at(mountpoint);
+    let is_ours = found_name.is_some();
     let found = fs::metadata(mountpoint);
     let is_dead = found.as_ref().is_err_and(is_disconnected);
     if is_dead && !is_ours {
@@ -37,11 +40,29 @@ pub(crate) fn clear(mountpoint: &Path) -> Result<bool> {
     if !found.is_dir() {
         return Err(Error::new(ErrorKind::Invalid, "a mount point must be a folder"));
     }
-    if is_ours {
-        let error = Error::new(ErrorKind::Unavailable, "another `forebay simulate` stands here");
+    if let Some(name) = found_name {
+        let command = if name == SLOW_NAME { "simulate" } else { "mount" };
+        let error = Error::new(ErrorKind::Unavailable, format!("another `forebay {command}` stands here"));
         return Err(error.hint("end that one, or take another folder"));
     }
     Ok(false)
+}
+
+/// Refuses a mount point that would hide files.
+pub(crate) fn check_empty(mountpoint: &Path) -> Result<()> {
+    let mut entries = fs::read_dir(mountpoint).map_err(Error::from_io)?;
+    match entries.next() {
+        None => Ok(()),
+        Some(_) => {
+            let error = Error::invalid("the mount point is not empty: what is in it would be hidden");
+            Err(error.hint("take an empty folder"))
+        }
+    }
+}
+
+/// True when the mount at `mountpoint` has lost its program.
+pub(crate) fn is_dead(mountpoint: &Path) -> bool {
+    fs::metadata(mountpoint).is_err_and(|error| is_disconnected(&error))
 }
 
 /// Takes away the mount at `mountpoint`, even one that is in use.
@@ -73,10 +94,10 @@ fn is_disconnected(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())
 }
 
-/// True when the topmost mount at `mountpoint` is one of ours, living or dead.
-fn is_ours(mountpoint: &Path) -> bool {
-    let Some(place) = place(mountpoint) else { return false };
-    Mounts::of_this_process().at(&place).is_some_and(|mount| mount.source == NAME)
+/// The name of the topmost mount at `mountpoint`, living or dead, if it is one of ours.
+pub(crate) fn name_at(mountpoint: &Path) -> Option<&'static str> {
+    let found = Mounts::of_this_process().at(&place(mountpoint)?)?.source.clone();
+    [SLOW_NAME, TIERED_NAME].into_iter().find(|name| found == *name)
 }
 
 /// The path as the system's table has it; the last part may be a dead mount, which cannot be asked.

@@ -13,13 +13,15 @@ use fuser::INodeNo;
 /// Paths by number, below the folder that is shown.
 ///
 /// Numbers are those of the files below, so that a file has the same one in every mount. Names are kept as long as
-/// the mount is: a million of them take some 200 MB.
+/// the mount is, a million of them take some 200 MB, unless the kernel's lookups are counted and what it forgets is forgotten.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     /// The device of the folder.
     device: u64,
     /// More than one path where a file has several names.
     paths: Mutex<HashMap<u64, Vec<PathBuf>>>,
+    /// How often the kernel was told of a number, where that is counted; locked before `paths`.
+    lookups: Mutex<HashMap<u64, u64>>,
 }
 
 /// The numbers before these have other meanings: 0 none, 1 the root, and some for files that exist on the mount only.
@@ -32,7 +34,7 @@ const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 impl Nodes {
     /// Nothing known yet, in a folder on `device`.
     pub(crate) fn new(device: u64) -> Self {
-        Self { device, paths: Mutex::default() }
+        Self { device, paths: Mutex::default(), lookups: Mutex::default() }
     }
 
     fn paths(&self) -> MutexGuard<'_, HashMap<u64, Vec<PathBuf>>> {
@@ -60,13 +62,47 @@ impl Nodes {
             return INodeNo::ROOT;
         }
         let node = self.number_of(found.dev(), found.ino());
+        self.note(node, path);
+        node
+    }
+
+    /// Notes that `path` is a name of `node`, the one that is used from now on.
+    pub(crate) fn note(&self, node: INodeNo, path: &Path) {
         let mut paths = self.paths();
         let known = paths.entry(node.0).or_default();
         if known.last().is_none_or(|last| last != path) {
             known.retain(|other| other != path);
             known.push(path.to_owned());
         }
-        node
+    }
+
+    fn lookups(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.lookups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that `path` is a name of `node`, and that the kernel is told of it.
+    pub(crate) fn look_up(&self, node: INodeNo, path: &Path) {
+        let mut lookups = self.lookups();
+        self.note(node, path);
+        *lookups.entry(node.0).or_default() += 1;
+    }
+
+    /// The kernel has forgotten `count` lookups of `node`; true when those were all, and its names are forgotten too.
+    pub(crate) fn forget(&self, node: INodeNo, count: u64) -> bool {
+        let mut lookups = self.lookups();
+        let left = lookups.get(&node.0).map_or(0, |known| known.saturating_sub(count));
+        if left > 0 {
+            lookups.insert(node.0, left);
+            return false;
+        }
+        lookups.remove(&node.0);
+        self.paths().remove(&node.0);
+        true
+    }
+
+    /// A number for the state `salt` of `node` that is not that of any file below, as far as can be foreseen.
+    pub(crate) fn another(node: INodeNo, salt: u64) -> INodeNo {
+        INodeNo((node.0 ^ salt.wrapping_mul(SPREAD)) | ELSEWHERE)
     }
 
     /// Forgets that `path` is a name of `node`.
@@ -129,6 +165,16 @@ mod tests {
         assert_eq!(nodes.path(node), Some(PathBuf::from("g")));
         nodes.rename(Path::new("ne"), Path::new("x"), &found);
         assert_eq!(nodes.path(node), Some(PathBuf::from("g")));
+    }
+
+    #[test]
+    fn names_are_forgotten_with_the_last_lookup() {
+        let (nodes, found) = nodes();
+        let node = nodes.number_of(found.dev(), found.ino());
+        nodes.look_up(node, Path::new("a"));
+        nodes.look_up(node, Path::new("b"));
+        assert!(!nodes.forget(node, 1) && nodes.path(node).is_some());
+        assert!(nodes.forget(node, 1) && nodes.path(node).is_none());
     }
 
     #[test]

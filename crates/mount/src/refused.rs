@@ -6,17 +6,20 @@ use forebay_source::{Error, ErrorKind};
 
 const DEVICE: &str = "/dev/fuse";
 
-/// What does the same within one process, where no file system can be mounted.
-const INSTEAD: &str = "or slow reads down inside one process, by forebay_source::FaultOrigin";
+/// What slows reads down within one process, where no file system can be mounted.
+pub(crate) const IN_PROCESS: &str = "or slow reads down inside one process, by forebay_source::FaultOrigin";
+/// What reads through tiers where no file system can be mounted.
+pub(crate) const BY_RUN: &str =
+    "or start the program by `forebay run`, which needs no FUSE where the program uses the C library";
 
-/// The error for a mount that the system refused.
-pub(crate) fn refused(cause: io::Error) -> Error {
+/// The error for a mount that the system refused; `instead` is what helps without one.
+pub(crate) fn refused(cause: io::Error, instead: &str) -> Error {
     let (what, remedy) = reason(Path::new(DEVICE).exists(), &cause);
     let kind = match cause.kind() {
         io::ErrorKind::NotFound => ErrorKind::Unsupported,
         _ => ErrorKind::Denied,
     };
-    Error::new(kind, what).hint(format!("{remedy}; {INSTEAD}")).because(cause)
+    Error::new(kind, what).hint(format!("{remedy}; {instead}")).because(cause)
 }
 
 fn reason(has_device: bool, cause: &io::Error) -> (String, &'static str) {
@@ -44,7 +47,7 @@ mod tests {
     #[test]
     fn whatever_the_system_misses_the_error_names_the_package_and_the_way_without() {
         for kind in [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied, io::ErrorKind::Other] {
-            let said = refused(io::Error::from(kind)).to_string();
+            let said = refused(io::Error::from(kind), IN_PROCESS).to_string();
             assert!(said.contains("fuse3") && said.contains("FaultOrigin"), "{said}");
             let (what, remedy) = reason(false, &io::Error::from(kind));
             assert!(what.contains("/dev/fuse") && remedy.contains("fuse3"), "{what}; {remedy}");

@@ -228,7 +228,7 @@ impl Filesystem for Slow {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.handles.remove(handle);
+        drop(self.handles.remove(handle));
         reply.ok();
     }
 
@@ -252,7 +252,7 @@ impl Filesystem for Slow {
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        self.handles.remove(handle);
+        drop(self.handles.remove(handle));
         reply.ok();
     }
 

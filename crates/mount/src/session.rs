@@ -11,8 +11,8 @@ use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use crate::{
     MountCounters, Pace,
     counters::MountTally,
-    mountpoint::{self, NAME},
-    refused::refused,
+    mountpoint::{self, SLOW_NAME},
+    refused::{IN_PROCESS, refused},
     slow::{Access, Slow},
 };
 
@@ -73,7 +73,7 @@ impl SlowMount {
         let slow = Slow::new(below, pace, access, capacity, Arc::clone(&tally))
             .map_err(|error| Error::from_io(error).at(folder.display()))?;
         let session = fuser::spawn_mount(slow, &above, &config(access))
-            .map_err(|error| refused(error).at(above.display()))?;
+            .map_err(|error| refused(error, IN_PROCESS).at(above.display()))?;
         Ok(Self { session: Some(session), mountpoint: above, tally, replaced_dead })
     }
 
@@ -111,7 +111,7 @@ impl Drop for SlowMount {
 fn config(access: Access) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::FSName(NAME.into()),
+        MountOption::FSName(SLOW_NAME.into()),
         if access == Access::Writable { MountOption::RW } else { MountOption::RO },
         MountOption::NoAtime,
         MountOption::DefaultPermissions,

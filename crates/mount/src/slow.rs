@@ -4,10 +4,7 @@ use std::{
     ffi::OsStr,
     fs::{self, File},
     io,
-    os::unix::{
-        ffi::OsStrExt,
-        fs::{DirEntryExt, FileExt, MetadataExt},
-    },
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -23,9 +20,11 @@ use crate::{
     attributes::{attributes, made_up},
     capacity::MountCapacity,
     counters::MountTally,
+    folder_entries::folder_entries,
     handles::{FolderEntry, Handles, OpenFile, OpenHandle},
     nodes::Nodes,
     pace::{Pace, PacedLine},
+    read_full::read_full,
 };
 
 /// The folder on every mount that no listing shows.
@@ -59,7 +58,7 @@ pub(crate) struct Slow {
     pub(crate) line: PacedLine,
     pub(crate) capacity: MountCapacity,
     pub(crate) nodes: Nodes,
-    pub(crate) handles: Handles,
+    pub(crate) handles: Handles<OpenHandle>,
     pub(crate) tally: Arc<MountTally>,
 }
 
@@ -183,37 +182,11 @@ impl Slow {
             return Ok(Vec::new());
         }
         self.tally.lists.fetch_add(1, Relaxed);
-        let path = self.below(node)?;
-        let device = fs::metadata(&path)?.dev();
-        let dot = |name: &str| FolderEntry { node, kind: FileType::Directory, name: name.into() };
-        let mut entries = vec![dot("."), dot("..")];
-        for found in fs::read_dir(path)? {
-            let found = found?;
-            let Some(kind) = FileType::from_std(found.file_type()?) else { continue };
-            let node = self.nodes.number_of(device, found.ino());
-            entries.push(FolderEntry { node, kind, name: found.file_name() });
-        }
-        Ok(entries)
+        folder_entries(&self.below(node)?, node, &self.nodes)
     }
 }
 
 /// True when `flags`, as the kernel hands them on, have all of `wanted`.
 pub(crate) fn has(flags: i32, wanted: OFlags) -> bool {
     OFlags::from_bits_retain(flags.cast_unsigned()).contains(wanted)
-}
-
-/// The bytes of a range, fewer only where the file ends.
-fn read_full(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; len];
-    let mut filled = 0;
-    while filled < len {
-        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    bytes.truncate(filled);
-    Ok(bytes)
 }

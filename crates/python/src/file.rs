@@ -8,6 +8,7 @@ use forebay::{
 use pyo3::prelude::*;
 
 use crate::{
+    byte_origin::RawOrigin,
     closable::Closable,
     error::raised,
     inspect::{AttributeRows, attribute_rows, numpy_type},
@@ -40,14 +41,24 @@ impl FileReader {
 
 #[pymethods]
 impl FileReader {
-    /// Opens the file at `path`, whose values are unpacked as `how` says (JSON), if it says anything.
+    /// Opens the file at `path`, whose values are unpacked as `how` says (JSON), if it says anything; read through the tiers of
+    /// `origin`, if there is one.
     #[new]
-    #[pyo3(signature = (path, how = None))]
-    fn new(py: Python<'_>, path: String, how: Option<String>) -> PyResult<Self> {
+    #[pyo3(signature = (path, how = None, origin = None))]
+    fn new(
+        py: Python<'_>,
+        path: String,
+        how: Option<String>,
+        origin: Option<&Bound<'_, RawOrigin>>,
+    ) -> PyResult<Self> {
         let how = unpack_of(how)?;
         let asked = path.clone();
+        let through_tiers = origin.map(|origin| origin.get().file_opener()).transpose()?;
         let open = move || {
-            let file = forebay::open_file(&asked)?;
+            let file = match &through_tiers {
+                Some(open) => open(&asked)?,
+                None => forebay::open_file(&asked)?,
+            };
             let is_local = file.source(SourceIndex(0)).is_ok_and(|source| source.request_bytes() == 0);
             Ok((file, is_local))
         };

@@ -12,6 +12,7 @@
 //! | `raw_batch`, `joint_fields` | what a batch is made of, field by field or side by side |
 //! | `pinned` | memory of batches that a device copies from by itself |
 //! | `read`, `inspect`, `file` | one variable's values; what is in a file; a file that stays open |
+//! | `byte_origin` | bytes of files and objects by name, through tiers |
 //! | `command` | the `forebay` command, for the package's entry point |
 //! | `samples` | a set of samples, by number |
 //! | `loader` | epochs of batches |
@@ -29,6 +30,7 @@
 //! | `closable` | what Python may close while other threads use it |
 
 mod array_struct;
+mod byte_origin;
 mod closable;
 mod command;
 mod dlpack;
@@ -88,6 +90,8 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<raw_batch::RawBatch>()?;
     module.add_class::<read::RawArray>()?;
     module.add_class::<file::FileReader>()?;
+    module.add_class::<byte_origin::RawOrigin>()?;
+    module.add_class::<byte_origin::RawSource>()?;
     module.add_class::<own_format::FormatFile>()?;
     module.add_function(wrap_pyfunction!(own_format::register, module)?)?;
     module.add_function(wrap_pyfunction!(command::run_command, module)?)?;

@@ -12,8 +12,10 @@ import numpy as np
 
 from ._dataset import _path
 from ._forebay import FileReader, NotFoundError, RawArray
+from ._origin import TieredOrigin, tiered_origin
 from ._read import Selected, _how, _items, _numpy, _selected, _word
 from ._samples import CF
+from ._tiers import Policy, TierOptions, Tiers
 from ._values import attribute_of
 
 
@@ -30,14 +32,33 @@ class File(Mapping[str, "FileVariable"]):
 
     ``cf`` unpacks all values as the CF conventions say, and ``mask_valid`` takes valid ranges into account, as
     :class:`Field` describes; ``cf="mask"`` gives masked arrays. ``dtype`` and ``attrs`` stay those of what is stored.
+
+    ``tiers`` are nearer places for copies of what is read, and ``policy`` and ``config`` say more of them, as for
+    :func:`forebay.open`; without any of the three there are none. Files that are given the same share their tiers, which stay
+    until the program ends.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, cf: CF = False, mask_valid: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        cf: CF = False,
+        mask_valid: bool = False,
+        tiers: Tiers | None = None,
+        policy: Policy | None = None,
+        config: str | os.PathLike[str] | None = None,
+    ) -> None:
+        is_plain = tiers is None and policy is None and config is None
+        through = None if is_plain else TierOptions(tiers, policy, config)
+        self._open_through(os.fspath(path), (cf, mask_valid), through)
+
+    def _open_through(self, path: str, cf: tuple[CF, bool], through: TierOptions | None) -> None:
         self._reader: FileReader | None = None
-        self.path = _path(os.fspath(path))
+        self.path = _path(path)
         """The path or URL."""
-        self._cf: tuple[CF, bool] = cf, mask_valid
-        self._reader = FileReader(self.path, _how(cf, mask_valid))
+        self._cf, self._through = cf, through
+        self._origin: TieredOrigin | None = tiered_origin(through)
+        self._reader = FileReader(self.path, _how(*cf), None if self._origin is None else self._origin.raw)
 
     def __getitem__(self, name: str) -> FileVariable:
         reader = self._open()
@@ -106,7 +127,7 @@ class File(Mapping[str, "FileVariable"]):
         self.close()
 
     def __reduce__(self) -> Any:
-        return _reopened, (self.path, *self._cf)
+        return reopened, (self.path, self._cf, self._through)
 
     def __repr__(self) -> str:
         if self._reader is None:
@@ -201,8 +222,11 @@ class FileVariable:
         return f"<forebay.FileVariable {self.name!r}, shape {self.shape}, {kind}>"
 
 
-def _reopened(path: str, cf: CF, mask_valid: bool) -> File:
-    return File(path, cf=cf, mask_valid=mask_valid)
+def reopened(path: str, cf: tuple[CF, bool], through: TierOptions | None) -> File:
+    """The file at ``path``, through tiers that are known already."""
+    file = File.__new__(File)
+    file._open_through(path, cf, through)
+    return file
 
 
 def _attributes(rows: list[tuple[str, RawArray | str]]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The compiled part of forebay."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 __all__ = [
@@ -25,7 +25,9 @@ __all__ = [
     "RawComm",
     "RawDraws",
     "RawFilling",
+    "RawOrigin",
     "RawSealed",
+    "RawSource",
     "RawStagedFile",
     "RawStatistics",
     "RawStore",
@@ -149,10 +151,46 @@ class FormatFile:
         """``length`` bytes from ``offset`` on; an error where the file is shorter."""
 
 @final
+class RawOrigin:
+    """Where files and objects are read by name."""
+
+    def __new__(
+        cls,
+        config: str | None = None,
+        rank: Callable[[BlockFacts], float] | None = None,
+        newcomers_compete: bool = False,
+    ) -> RawOrigin: ...
+    def open(self, name: str) -> RawSource:
+        """Opens the file or object called ``name``."""
+    def survey(self, name: str) -> list[tuple[str, int, float | None]]:
+        """All that lies under ``name``, at any depth: name, length, and when it was modified."""
+    def stats(self) -> str | None:
+        """What was read from where (JSON); nothing without tiers."""
+    def close(self) -> None:
+        """Ends the tiers; what is open reads on from where it lies."""
+
+@final
+class RawSource:
+    """A file or object that is open."""
+
+    def facts(self) -> tuple[str, int, float | None]:
+        """Its name, its length, and when it was modified (seconds since 1970)."""
+    @property
+    def version(self) -> str:
+        """What tells one state of its bytes from the next."""
+    @property
+    def request_bytes(self) -> int:
+        """The request size that hides the latency of a request; 0 where small ones cost hardly more than large ones."""
+    def read(self, start: int, end: int) -> bytes:
+        """The bytes from ``start`` to ``end``."""
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes of each of ``ranges``, asked for together."""
+
+@final
 class FileReader:
     """A file that stays open."""
 
-    def __new__(cls, path: str, how: str | None = None) -> FileReader: ...
+    def __new__(cls, path: str, how: str | None = None, origin: RawOrigin | None = None) -> FileReader: ...
     @property
     def format(self) -> str:
         """The name of the file's format."""

@@ -36,6 +36,20 @@ def attribute_of(raw: RawArray | str) -> Any:
     return array
 
 
+def typed_attribute_of(raw: RawArray | str, *, as_json: bool = False) -> Any:
+    """An attribute with its type, as the NetCDF libraries give it: one number is one of NumPy's, several are an array, texts are
+    ``str`` or a list of them; of what stands in JSON, numbers and lists are Python's own. An error is its text."""
+    if isinstance(raw, str):
+        return f"forebay cannot read this: {raw}"
+    found = attribute_of(raw)
+    if as_json:
+        return found.tolist() if isinstance(found, np.ndarray) else found
+    if raw.is_text:
+        return found[0] if isinstance(found, list) and len(found) == 1 else found
+    array = values_of(raw)
+    return array.reshape(())[()] if array.size == 1 else array
+
+
 def _text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode(errors="surrogateescape")
 

@@ -1,0 +1,79 @@
+//! Random reads of 8 KiB natively, by requests to the mount, and by the kernel from a copy.
+//!
+//! Run as root: `cargo run --release -p forebay-mount --example passthrough_speed`. The origin is in /dev/shm, the tier and the native
+//! file in the folder for temporary files.
+
+#[cfg(target_os = "linux")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    linux::main()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::{
+        error::Error,
+        fs::{self, File},
+        io::Write,
+        os::unix::fs::FileExt,
+        path::Path,
+        thread,
+        time::{Duration, Instant},
+    };
+
+    use forebay_config::{Amount, Config, DiskConfig, TierConfig};
+    use forebay_mount::TieredMount;
+
+    const LEN: u64 = 256 << 20;
+    const READ: usize = 8192;
+    const READS: u64 = 200_000;
+
+    /// Microseconds for each of many random reads.
+    fn speed(path: &Path) -> Result<f64, Box<dyn Error>> {
+        let file = File::open(path)?;
+        let mut buffer = vec![0; READ];
+        let mut best = f64::MAX;
+        for _ in 0..3 {
+            let (began, mut place) = (Instant::now(), 1u64);
+            for _ in 0..READS {
+                place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                file.read_exact_at(&mut buffer, (place >> 24) % (LEN / READ as u64) * READ as u64)?;
+            }
+            best = best.min(began.elapsed().as_secs_f64() * 1e6 / READS as f64);
+        }
+        Ok(best)
+    }
+
+    fn shown(below: &Path, tiers: Vec<TierConfig>, passes: bool) -> Result<f64, Box<dyn Error>> {
+        let above = tempfile::tempdir()?;
+        let mount = TieredMount::new(below, above.path(), &Config { tiers, ..Config::default() })?;
+        let path = above.path().join("f.bin");
+        fs::read(&path)?;
+        while passes && mount.report().passthrough_opens == 0 {
+            thread::sleep(Duration::from_millis(100));
+            drop(File::open(&path)?);
+        }
+        speed(&path)
+    }
+
+    pub(crate) fn main() -> Result<(), Box<dyn Error>> {
+        let (below, near) = (tempfile::tempdir_in("/dev/shm")?, tempfile::tempdir()?);
+        let bytes: Vec<u8> = (0..LEN).map(|index| (index % 251).to_le_bytes()[0]).collect();
+        for folder in [&below, &near] {
+            File::create(folder.path().join("f.bin"))?.write_all(&bytes)?;
+        }
+        thread::sleep(Duration::from_millis(2200));
+        let quota = Amount::Bytes(2 * LEN);
+        let disk =
+            DiskConfig { quota, free: Some(Amount::Bytes(0)), ..DiskConfig::at(near.path().join("tier")) };
+        println!("native          {:6.2} us", speed(&near.path().join("f.bin"))?);
+        println!("passthrough     {:6.2} us", shown(below.path(), vec![TierConfig::Disk(disk)], true)?);
+        println!(
+            "page cache      {:6.2} us",
+            shown(below.path(), vec![TierConfig::Memory { quota }], false)?
+        );
+        Ok(())
+    }
+}

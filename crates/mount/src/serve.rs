@@ -1,0 +1,47 @@
+//! A mount for as long as a command runs.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+use forebay_config::Config;
+use forebay_source::Result;
+
+use crate::{TieredMount, TieredMountReport};
+
+/// How long a wait goes on before it looks again.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Shows `origin` at `mountpoint` through the tiers of `config` until `is_over`, or until another process unmounts it. What
+/// people want to know is told by `say`; warnings go to standard error.
+pub fn serve_mount(
+    origin: &Path,
+    mountpoint: &Path,
+    config: &Config,
+    is_over: impl Fn() -> bool,
+    say: impl Fn(String) -> Result<()>,
+) -> Result<TieredMountReport> {
+    let mount = TieredMount::new(origin, mountpoint, config)?;
+    if mount.replaced_dead() {
+        warn(&format!("took away a mount at {} whose program was killed", mountpoint.display()));
+    }
+    say(format!("{} is shown at {}; Ctrl-C ends it", origin.display(), mountpoint.display()))?;
+    if mount.tiers().is_none() {
+        warn(
+            "there are no tiers, so that all is read from the origin: name some by --tier or in forebay.toml",
+        );
+    }
+    while !is_over() && !mount.has_ended() {
+        thread::sleep(GLANCE);
+    }
+    mount.tiers().iter().flat_map(|tiers| tiers.warnings()).for_each(|text| warn(&text));
+    Ok(mount.report())
+}
+
+fn warn(text: &str) {
+    // Nobody may be left to read it.
+    let _ = writeln!(io::stderr(), "forebay: warning: {text}");
+}

@@ -16,7 +16,8 @@ check_system() {
     command -v cargo >/dev/null || die "cargo is needed: see https://rustup.rs"
     # Some compression libraries are C sources that cargo compiles and links in.
     if ! command -v cc >/dev/null; then missing+=(gcc libc6-dev); fi
-    # The tests of the C interface compile programs in C and C++, and have valgrind look at their memory.
+    # The tests of the C interface compile programs in C and C++; valgrind looks at their memory, and counts the instructions that a
+    # preloaded library costs a program.
     if ! command -v c++ >/dev/null; then missing+=(g++); fi
     if ! command -v valgrind >/dev/null; then missing+=(valgrind libc6-dbg); fi
     if ! command -v make >/dev/null; then missing+=(make); fi
@@ -26,8 +27,6 @@ check_system() {
     fi
     # The tests of Silo files write them with its own library.
     if ! [[ -e /usr/include/silo.h ]]; then missing+=(libsilo-dev); fi
-    # What a preloaded library costs a program is counted in instructions.
-    if ! command -v valgrind >/dev/null; then missing+=(valgrind); fi
     if lacks_fuse; then missing+=(fuse3); fi
     # PnetCDF writes files that ours are held against.
     if ! command -v mpicc >/dev/null; then missing+=(mpi-default-dev); fi

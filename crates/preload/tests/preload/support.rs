@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     fs,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, Output},
     sync::OnceLock,
@@ -135,7 +135,10 @@ impl Set {
 
     /// A folder with new counters.
     pub(crate) fn new_run(&self) -> (PathBuf, RunCounters) {
-        let folder = tempfile::tempdir_in(self.runs.path()).unwrap().keep();
+        // As the launcher makes it, whatever the umask.
+        let private = fs::Permissions::from_mode(0o700);
+        let made = tempfile::Builder::new().permissions(private).tempdir_in(self.runs.path()).unwrap();
+        let folder = made.keep();
         let counters = RunCounters::create(&folder).unwrap();
         (folder, counters)
     }

@@ -72,7 +72,7 @@ const SAFE: &[(&str, &str)] = &[
     (
         "open files of the system's own",
         "dlopen dlmopen dlclose dladdr catopen catgets catclose openlog closelog setlocale newlocale getpwnam getpwuid \
-         getpwuid_r getpwnam_r getpwent setpwent endpwent setmntent getmntent getmntent_r endmntent iconv_open iconv_close bindtextdomain",
+         getpwuid_r getpwnam_r getpwent setpwent endpwent getspent getspnam getservbyname getservbyport setmntent getmntent getmntent_r endmntent iconv_open iconv_close bindtextdomain",
     ),
 ];
 

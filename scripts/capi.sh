@@ -5,11 +5,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 profile=release
-arguments=(--release)
+arguments=(--release -p forebay-capi)
 prefix=
 while (($#)); do
   case $1 in
-    --dev) profile=debug; arguments=() ;;
+    # Of the whole workspace, as its tests are built: alone it would be built once more, with fewer features of what crates share.
+    --dev) profile=debug; arguments=(--workspace --lib) ;;
     -*) echo "capi.sh: unknown option $1" >&2; exit 2 ;;
     *) prefix=$1 ;;
   esac
@@ -20,7 +21,7 @@ prefix=$(realpath -m "${prefix:-$target/capi}")
 
 # Optimised across crates, functions for C that other crates have would be the library's own, and be shown.
 export CARGO_PROFILE_RELEASE_LTO=off
-cargo build --quiet "${arguments[@]}" -p forebay-capi >&2
+cargo build --quiet "${arguments[@]}" >&2
 mkdir -p "$prefix/lib/pkgconfig" "$prefix/include"
 # By rename: a program that has the old file mapped keeps it.
 install -m 755 "$target/$profile/libforebay_capi.so" "$prefix/lib/.libforebay.so.1.$$"

@@ -123,7 +123,7 @@ def test_a_killed_mount_is_repaired_by_the_next_command(mounted: Mounted) -> Non
     mounted.process.kill()
     mounted.process.communicate()
     with pytest.raises(OSError, match="not connected"):
-        os.stat(mounted.place)
+        os.listdir(mounted.place)
     mounted.start()
     assert (mounted.place / "plain0.h5").read_bytes() == (mounted.origin / "plain0.h5").read_bytes()
     mounted.process.kill()

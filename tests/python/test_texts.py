@@ -219,7 +219,7 @@ def test_a_text_longer_than_memory_is_left_out_or_named(tmp_path: Path, kind: st
         seen += batch.indices.tolist()
         assert batch["name"] == [texts[number] for number in batch.indices]
     assert seen == [number for number in range(40) if number != 13] and loader.stats()["skipped"] == 1
-    with pytest.raises(forebay.ForebayError, match=f"a.{kind}: variable 'name': row 13: .*{12 << 20}.*memory") as raised:
+    with pytest.raises(forebay.ForebayError, match=f"a.{kind}[^:]*: variable 'name': row 13: .*{12 << 20}.*memory") as raised:
         list(ds.loader(**options))
     assert raised.value.kind == "full" and "on_error='skip'" in str(raised.value)
 
@@ -261,10 +261,9 @@ def test_what_cannot_be_a_field_says_so(make: Make, tmp_path: Path) -> None:
 
 def test_a_store_holds_texts_and_sequences_as_files_do(path: Path) -> None:
     ds = forebay.open(path, ["name", "x", "pulse", "code"])
-    part = ds.take([5, 3, 3, 20])
-    with forebay.Store() as store, forebay.Store() as other:
+    plain = forebay.open(path, ["name", "x", "pulse"])
+    with forebay.Store() as store, forebay.Store() as first, forebay.Store() as other:
         store.fill(ds, progress=False)
-        other.fill(part, progress=False)
         assert store.fields == ds.fields and store[7]["name"] == words()[7]
         assert store.describe()["fields"]["name"]["dtype"] == "text"
         for mine, theirs in zip(
@@ -276,8 +275,9 @@ def test_a_store_holds_texts_and_sequences_as_files_do(path: Path) -> None:
         assert store.where("name", ("==", words()[4])).indices.tolist() == ds.where("name", ("==", words()[4])).indices.tolist()
         padded = next(iter(store.take([1, 2]).loader(batch_size=3, tail="pad")))
         assert padded["name"] == [words()[1], words()[2], ""]
-        both = forebay.concat(store, other)
-        batch = both.get_batch([COUNT + 1, 0, COUNT + 3])
+        first.fill(plain, progress=False)
+        other.fill(plain.take([5, 3, 3, 20]), progress=False)
+        batch = forebay.concat(first, other).get_batch([COUNT + 1, 0, COUNT + 3])
         assert batch["name"] == [words()[number] for number in (3, 0, 20)]
         same(batch.parts("pulse")[2], ds[20]["pulse"])
         with pytest.raises(forebay.InvalidError, match="texts"):

@@ -21,6 +21,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// mounted; gives a line that says so.
 pub fn mount_in_background(command: &[OsString], mountpoint: &Path) -> Result<String> {
     let (program, arguments) = command.split_first().ok_or_else(|| Error::invalid("no command"))?;
+    // Below, that one would be taken for the one that is started here.
+    if name_at(mountpoint).is_some() && !is_dead(mountpoint) {
+        let error = Error::new(ErrorKind::Unavailable, "another `forebay mount` stands here");
+        return Err(error.hint("end that one, or take another folder").at(mountpoint.display()));
+    }
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())

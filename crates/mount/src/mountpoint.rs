@@ -21,8 +21,8 @@ pub(crate) const TIERED_NAME: &str = "forebay";
 pub(crate) fn clear(mountpoint: &Path) -> Result<bool> {
     let found_name = name_at(mountpoint);
     let is_ours = found_name.is_some();
+    let is_dead = is_dead(mountpoint);
     let found = fs::metadata(mountpoint);
-    let is_dead = found.as_ref().is_err_and(is_disconnected);
     if is_dead && !is_ours {
         let error = Error::new(
             ErrorKind::Unavailable,
@@ -60,9 +60,10 @@ pub(crate) fn check_empty(mountpoint: &Path) -> Result<()> {
     }
 }
 
-/// True when the mount at `mountpoint` has lost its program.
+/// True when the mount at `mountpoint` has lost its program. What the folder is may be known to the kernel for a second more; to open
+/// it, the program is asked.
 pub(crate) fn is_dead(mountpoint: &Path) -> bool {
-    fs::metadata(mountpoint).is_err_and(|error| is_disconnected(&error))
+    fs::read_dir(mountpoint).is_err_and(|error| is_disconnected(&error))
 }
 
 /// Takes away the mount at `mountpoint`, even one that is in use.

@@ -37,7 +37,7 @@ class Mounted:
         command = [*FOREBAY, "mount", str(self.origin), str(self.place), "--tier", tier, "--json", "--config", "none"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         until = time.monotonic() + PATIENCE
-        while not (self.place / "plain0.h5").exists():
+        while not self.is_shown():
             if self.process.poll() is not None:
                 said = self.process.communicate()[1]
                 if "fuse3" in said:
@@ -45,6 +45,14 @@ class Mounted:
                 raise AssertionError(said)
             assert time.monotonic() < until
             time.sleep(0.02)
+
+    def is_shown(self) -> bool:
+        """False also where the mount of a program that died stands there, whose names the kernel knows for a second more."""
+        try:
+            with open(self.place / "plain0.h5", "rb"):
+                return True
+        except OSError:
+            return False
 
     def end(self, by: int = signal.SIGTERM) -> dict[str, Any]:
         self.process.send_signal(by)

@@ -4,13 +4,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-profile=release
-arguments=(--release -p forebay-capi)
+build=(build --release -p forebay-capi)
+library=release/libforebay_capi.so
 prefix=
 while (($#)); do
   case $1 in
-    # Of the whole workspace, as its tests are built: alone it would be built once more, with fewer features of what crates share.
-    --dev) profile=debug; arguments=(--workspace --lib) ;;
+    # As the tests of the workspace are built: alone it would be built once more, with fewer features of what crates share.
+    --dev) build=(test --no-run --workspace); library=debug/deps/libforebay_capi.so ;;
     -*) echo "capi.sh: unknown option $1" >&2; exit 2 ;;
     *) prefix=$1 ;;
   esac
@@ -21,10 +21,10 @@ prefix=$(realpath -m "${prefix:-$target/capi}")
 
 # Optimised across crates, functions for C that other crates have would be the library's own, and be shown.
 export CARGO_PROFILE_RELEASE_LTO=off
-cargo build --quiet "${arguments[@]}" >&2
+cargo "${build[@]}" --quiet >&2
 mkdir -p "$prefix/lib/pkgconfig" "$prefix/include"
 # By rename: a program that has the old file mapped keeps it.
-install -m 755 "$target/$profile/libforebay_capi.so" "$prefix/lib/.libforebay.so.1.$$"
+install -m 755 "$target/$library" "$prefix/lib/.libforebay.so.1.$$"
 mv "$prefix/lib/.libforebay.so.1.$$" "$prefix/lib/libforebay.so.1"
 ln -sfn libforebay.so.1 "$prefix/lib/libforebay.so"
 install -m 644 crates/capi/include/forebay.h "$prefix/include/forebay.h"

@@ -73,6 +73,13 @@ def test_a_program_that_a_signal_ended_ends_the_command_by_the_same(origin: Path
         assert ran.summary["signal"] == number
 
 
+def test_an_alarm_that_was_set_before_ends_the_program(origin: Path, tier: str) -> None:
+    program = [str(word) for word in command(origin, "sleep", "300", tiers=[tier])]
+    source = f"import os, signal; signal.alarm(2); os.execvp({program[0]!r}, {program!r})"
+    ended = subprocess.run([sys.executable, "-c", source], capture_output=True, timeout=300)
+    assert ended.returncode == -signal.SIGALRM
+
+
 def test_a_program_that_is_not_there_is_127_and_leaves_nothing(origin: Path, tier: str) -> None:
     before = leftovers()
     assert run(origin, "forebay-no-such-program", tiers=[tier], check=False).code == 127

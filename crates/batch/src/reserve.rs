@@ -32,7 +32,7 @@ impl Arena {
             let Err(taken) = self.set_aside(len, is_due) else {
                 return Ok(ReservedMemory { arena: Arc::clone(self), len });
             };
-            // Without a lock: who tells the turn may be giving memory back.
+            // Without a lock: who answers may be giving memory back.
             match turn.turn() {
                 MemoryTurn::Now => is_due = true,
                 MemoryTurn::Never => {
@@ -62,9 +62,9 @@ mod tests {
 
     /// 0: later, 1: now, 2: never.
     #[derive(Debug, Default)]
-    struct Told(AtomicU8);
+    struct FixedTurn(AtomicU8);
 
-    impl BatchTurn for Told {
+    impl BatchTurn for FixedTurn {
         fn turn(&self) -> MemoryTurn {
             match self.0.load(Relaxed) {
                 0 => MemoryTurn::Later,
@@ -78,28 +78,28 @@ mod tests {
     fn what_fits_is_set_aside_at_once_and_what_does_not_waits_for_memory_to_come_back() {
         let arena = Arena::new(16 << 20);
         let lent = arena.take(10 << 20).unwrap();
-        let reserved = arena.reserve(2 << 20, &Told::default()).unwrap();
+        let reserved = arena.reserve(2 << 20, &FixedTurn::default()).unwrap();
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| arena.reserve(6 << 20, &Told::default()).map(drop));
+            let waiting = scope.spawn(|| arena.reserve(6 << 20, &FixedTurn::default()).map(drop));
             drop(reserved);
             assert!(!waiting.is_finished(), "a thread that waits has what nobody gave back");
             drop(lent);
             waiting.join().unwrap().unwrap();
         });
-        assert!(arena.reserve(8 << 20, &Told::default()).is_ok(), "all came back");
+        assert!(arena.reserve(8 << 20, &FixedTurn::default()).is_ok(), "all came back");
     }
 
     #[test]
     fn a_batch_whose_turn_it_is_has_what_it_needs_and_one_that_nobody_wants_ends() {
         let arena = Arena::new(1000);
         drop(arena.reserve(1 << 30, &AtOnce).unwrap());
-        let told = Told::default();
+        let turn = FixedTurn::default();
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| arena.reserve(5000, &told).map(drop));
-            told.0.store(1, Relaxed);
+            let waiting = scope.spawn(|| arena.reserve(5000, &turn).map(drop));
+            turn.0.store(1, Relaxed);
             waiting.join().unwrap().unwrap();
         });
-        let error = arena.reserve(5000, &Told(AtomicU8::new(2))).unwrap_err();
+        let error = arena.reserve(5000, &FixedTurn(AtomicU8::new(2))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
     }
 }

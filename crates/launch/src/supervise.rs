@@ -102,14 +102,25 @@ pub(crate) fn supervise(
     wait(&child, &signals.taken, &mut tick)
 }
 
+/// True for what a terminal sends to all of a process group. A hang-up comes to the leader of the session alone, an alarm to who set it.
+fn is_for_the_group(signal: libc::c_int) -> bool {
+    match signal {
+        libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP => true,
+        // SAFETY: both only ask for numbers of this process.
+        libc::SIGHUP => unsafe { libc::getsid(0) != libc::getpid() },
+        _ => false,
+    }
+}
+
 fn wait(child: &Child, signals: &SignalSet, tick: &mut impl FnMut() -> Duration) -> io::Result<ProgramEnd> {
     let child = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
     let mut pause = tick();
     loop {
         match signals.take(pause) {
-            // Sent by the kernel to the whole group, or by the child: it has the signal already.
             Some((signal, sender)) if signal != libc::SIGCHLD => {
-                if sender != Sender::Kernel && sender != Sender::Process(child) {
+                let has_it =
+                    sender == Sender::Process(child) || sender == Sender::Kernel && is_for_the_group(signal);
+                if !has_it {
                     send(child, signal);
                 }
             }

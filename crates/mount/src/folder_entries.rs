@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use fuser::{Errno, FileType, INodeNo};
+use fuser::{Errno, FileType, INodeNo, ReplyDirectory};
 
 use crate::{handles::FolderEntry, nodes::Nodes};
 
@@ -22,4 +22,15 @@ pub(crate) fn folder_entries(path: &Path, node: INodeNo, nodes: &Nodes) -> Resul
         entries.push(FolderEntry { node, kind, name: found.file_name() });
     }
     Ok(entries)
+}
+
+/// Answers with the entries from `offset` on, as many as the kernel takes at a time.
+pub(crate) fn reply_entries(entries: &[FolderEntry], offset: u64, mut reply: ReplyDirectory) {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    for (index, entry) in entries.iter().enumerate().skip(start) {
+        if reply.add(entry.node, index as u64 + 1, entry.kind, &entry.name) {
+            break;
+        }
+    }
+    reply.ok();
 }

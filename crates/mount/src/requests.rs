@@ -18,6 +18,7 @@ use fuser::{
 use crate::{
     attributes::{AttributeChanges, clipped},
     changes::Maker,
+    folder_entries::reply_entries,
     handles::OpenHandle,
     slow::{Access, Slow},
 };
@@ -239,16 +240,12 @@ impl Filesystem for Slow {
         }
     }
 
-    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
         let open = self.handles.get(handle);
-        let Some(OpenHandle::Folder(entries)) = open.as_deref() else { return reply.error(Errno::EBADF) };
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (index, entry) in entries.iter().enumerate().skip(start) {
-            if reply.add(entry.node, index as u64 + 1, entry.kind, &entry.name) {
-                break;
-            }
+        match open.as_deref() {
+            Some(OpenHandle::Folder(entries)) => reply_entries(entries, offset, reply),
+            _ => reply.error(Errno::EBADF),
         }
-        reply.ok();
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {

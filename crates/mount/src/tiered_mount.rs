@@ -8,7 +8,7 @@ use std::{
 use forebay_config::{Config, TierConfig, tiered};
 use forebay_source::{Error, ErrorKind, FileOrigin, Origin, Result};
 use forebay_tier::Tiered;
-use fuser::{BackgroundSession, Config as FuseConfig, MountOption, SessionACL};
+use fuser::{BackgroundSession, Config as FuseConfig, MountOption};
 use rustix::{
     io::Errno,
     mount::{UnmountFlags, unmount},
@@ -159,10 +159,7 @@ fn fuse_config() -> FuseConfig {
         MountOption::NoDev,
         MountOption::DefaultPermissions,
     ];
-    // Others than root may let others in only where /etc/fuse.conf says so.
-    if rustix::process::geteuid().is_root() {
-        config.acl = SessionACL::All;
-    }
+    // For the user who mounted alone: paths are followed with his rights, by whatever links stand in them when they are read.
     config.n_threads = Some(IN_FLIGHT);
     config.clone_fd = true;
     config

@@ -9,6 +9,7 @@ use fuser::{
 
 use crate::{
     attributes::clipped,
+    folder_entries::reply_entries,
     open_nodes::OpenedWay,
     tiered_view::{TieredView, ViewHandle},
 };
@@ -113,16 +114,12 @@ impl Filesystem for TieredView {
         }
     }
 
-    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
         let open = self.handles.get(handle);
-        let Some(ViewHandle::Folder(entries)) = open.as_deref() else { return reply.error(Errno::EBADF) };
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (index, entry) in entries.iter().enumerate().skip(start) {
-            if reply.add(entry.node, index as u64 + 1, entry.kind, &entry.name) {
-                break;
-            }
+        match open.as_deref() {
+            Some(ViewHandle::Folder(entries)) => reply_entries(entries, offset, reply),
+            _ => reply.error(Errno::EBADF),
         }
-        reply.ok();
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {

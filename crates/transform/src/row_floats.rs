@@ -70,7 +70,7 @@ impl FloatStep {
     }
 }
 
-/// Memory for a stretch, for as long as rows of a sample are computed: to clear it for each row took a quarter of their time.
+/// Memory for a stretch, for as long as rows of a sample are computed, which need not be cleared for each row.
 #[derive(Debug)]
 pub(crate) struct RowScratch {
     floats: [f32; STRETCH],
@@ -98,7 +98,7 @@ impl FloatRows {
     /// Computes `to`, a part of a row, from `from`.
     ///
     /// Numbers cross by registers: what is passed in memory waits until all stores before it have arrived there, which are those of
-    /// the row before. That was another quarter.
+    /// the row before. This and the scratch took 187 us for a picture of 3 x 224 x 224 to 154.
     pub(crate) fn run(&self, from: &[u8], to: &mut [u8], place: PartPlace<'_>, scratch: &mut RowScratch) {
         let PartPlace { at, outer, is_reversed } = place;
         #[cfg(target_arch = "x86_64")]

@@ -256,7 +256,7 @@ def test_the_environment_says_which_tiers_there_are_and_no_program_hangs_at_its_
         words = [f"forebay://{made}/a.tfrecord", f"disk:{tmp_path}/tier:64MiB:keep"]
         said = [run_program(body, *words, FOREBAY_TIERS="disk:").splitlines() for _ in range(2 if IS_LONG else 1)]
     assert all("FOREBAY_TIERS" in refused for refused, _ in said)
-    told = [json.loads(text) for _, text in said]
-    assert all(stats["tiers"][0]["left_out"] is None for stats in told)
+    found = [json.loads(text) for _, text in said]
+    assert all(stats["tiers"][0]["left_out"] is None for stats in found)
     if IS_LONG:
-        assert told[1]["origin"]["bytes"] == 0 < told[1]["tiers"][0]["bytes"]
+        assert found[1]["origin"]["bytes"] == 0 < found[1]["tiers"][0]["bytes"]

@@ -95,7 +95,7 @@ fn snake_case(name: &str) -> String {
     words.collect()
 }
 
-/// A type of the header: without spaces around `*`; bytes may be `void`, and whether a handle is `const` tells the reader alone.
+/// A type of the header: without spaces around `*`; bytes may be `void`, and whether a handle is `const` is for the reader alone.
 fn c_type(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = text.replace("struct ", "").replace(" *", "*").replace("* ", "*");

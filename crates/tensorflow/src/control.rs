@@ -31,8 +31,8 @@ pub unsafe extern "C" fn forebay_tensorflow_open(
         open_files(Some(config.map_err(|error| Error::invalid(error.to_string()).at("config"))?))?;
         Ok(())
     });
-    let Err(refusal) = opened else { return 0 };
-    put_text(&refusal.text, message, len);
+    let Err(error) = opened else { return 0 };
+    put_text(&error.text, message, len);
     -1
 }
 

@@ -13,13 +13,13 @@ use forebay_source::Source;
 
 use crate::{
     interface::{PluginPointer, TfStatus},
-    status::{FAILED_PRECONDITION, OUT_OF_RANGE, Refusal, UNIMPLEMENTED, answer, guarded, set},
+    status::{FAILED_PRECONDITION, OUT_OF_RANGE, TfError, UNIMPLEMENTED, answer, guarded, set},
     tier_files::{WholeFile, files, local_path, path_in, read_at},
 };
 
 /// A file that TensorFlow has open.
 #[derive(Debug)]
-struct OpenFile {
+struct RandomAccessFile {
     source: Arc<dyn Source>,
 }
 
@@ -65,11 +65,11 @@ unsafe fn take<T>(place: *mut PluginPointer) {
 }
 
 /// The file at `path`; a folder has the code that TensorFlow's own file system gives it.
-fn opened(path: &[u8]) -> Result<Arc<dyn Source>, Refusal> {
+fn opened(path: &[u8]) -> Result<Arc<dyn Source>, TfError> {
     let path = local_path(path_in(path))?;
     files()?.open(path).map_err(|error| match path.is_dir() {
-        true => Refusal { code: FAILED_PRECONDITION, text: error.to_string() },
-        false => Refusal::from(error),
+        true => TfError { code: FAILED_PRECONDITION, text: error.to_string() },
+        false => TfError::from(error),
     })
 }
 
@@ -81,7 +81,7 @@ pub(crate) unsafe extern "C" fn new_random_access_file(
 ) {
     answer(status, (), || {
         // SAFETY: TensorFlow gives a text.
-        hand_over(file, OpenFile { source: opened(unsafe { bytes_of(path) })? });
+        hand_over(file, RandomAccessFile { source: opened(unsafe { bytes_of(path) })? });
         Ok(())
     });
 }
@@ -99,8 +99,9 @@ pub(crate) unsafe extern "C" fn read(
             return Ok(0);
         }
         // SAFETY: the file is one that was opened here, and the buffer is that long; it is written to, never read.
-        let (file, into) =
-            unsafe { (handed::<OpenFile>(file), slice::from_raw_parts_mut(buffer.cast::<u8>(), len)) };
+        let (file, into) = unsafe {
+            (handed::<RandomAccessFile>(file), slice::from_raw_parts_mut(buffer.cast::<u8>(), len))
+        };
         let count = read_at(&*file.source, offset, into)?;
         Ok(i64::try_from(count).unwrap_or(i64::MAX))
     });
@@ -113,7 +114,7 @@ pub(crate) unsafe extern "C" fn read(
 pub(crate) unsafe extern "C" fn cleanup_file(file: *mut PluginPointer) {
     let _done = guarded(|| {
         // SAFETY: TensorFlow is done with a file that was opened here.
-        unsafe { take::<OpenFile>(file) };
+        unsafe { take::<RandomAccessFile>(file) };
         Ok(())
     });
 }
@@ -163,10 +164,10 @@ pub(crate) unsafe extern "C" fn refuse_to_open(
 /// Nothing: no file is ever opened for writing.
 pub(crate) unsafe extern "C" fn cleanup_of_none(_file: *mut PluginPointer) {}
 
-/// The refusal of a call that would change the file or folder at `path`.
-pub(crate) fn read_only(path: &[u8]) -> Refusal {
+/// The error of a call that would change the file or folder at `path`.
+pub(crate) fn read_only(path: &[u8]) -> TfError {
     let path = String::from_utf8_lossy(path_in(path));
     let text =
         format!("{path}: files under forebay:// are read only; write to the path itself, without forebay://");
-    Refusal { code: UNIMPLEMENTED, text }
+    TfError { code: UNIMPLEMENTED, text }
 }

@@ -13,7 +13,7 @@ use crate::{
     file_operations::{bytes_of, read_only},
     foreign_memory::{allocated_list, allocated_text},
     interface::{FileStatistics, PluginPointer, TfStatus},
-    status::{FAILED_PRECONDITION, Refusal, answer},
+    status::{FAILED_PRECONDITION, TfError, answer},
     tier_files::{local_path, names_in, open_files, path_in, statistics},
 };
 
@@ -30,7 +30,7 @@ pub(crate) unsafe extern "C" fn init(filesystem: *mut PluginPointer, status: *mu
 /// Nothing: tiers end with the process.
 pub(crate) unsafe extern "C" fn cleanup(_filesystem: *mut PluginPointer) {}
 
-fn statistics_of(path: &[u8]) -> Result<FileStatistics, Refusal> {
+fn statistics_of(path: &[u8]) -> Result<FileStatistics, TfError> {
     Ok(statistics(local_path(path_in(path))?)?)
 }
 
@@ -69,7 +69,7 @@ pub(crate) unsafe extern "C" fn is_directory(
             return Ok(true);
         }
         let text = format!("{}: is not a folder", String::from_utf8_lossy(path));
-        Err(Refusal { code: FAILED_PRECONDITION, text })
+        Err(TfError { code: FAILED_PRECONDITION, text })
     })
 }
 

@@ -139,7 +139,7 @@ pub(crate) struct SchemeOps {
     pub(crate) read_only_memory_region: VersionedOps<ReadOnlyMemoryRegionOps>,
 }
 
-/// `TF_FilesystemPluginInfo`: what a plug-in tells TensorFlow of itself.
+/// `TF_FilesystemPluginInfo`: what a plug-in says of itself.
 #[repr(C)]
 #[derive(Debug)]
 pub struct PluginInfo {

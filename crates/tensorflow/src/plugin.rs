@@ -70,7 +70,7 @@ fn scheme_ops() -> Option<SchemeOps> {
     is_whole.then_some(made)
 }
 
-/// Tells TensorFlow which scheme there is, and what to call for it. Where that cannot be done, `info` stays empty, which TensorFlow
+/// Gives TensorFlow the scheme that there is, and what to call for it. Where that cannot be done, `info` stays empty, which TensorFlow
 /// refuses.
 ///
 /// # Safety

@@ -69,12 +69,12 @@ pub(crate) fn set(status: *mut TfStatus, code: c_int, text: &str) {
 
 /// Why a call could not be served: a code of TensorFlow and a text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct TfError {
     pub(crate) code: c_int,
     pub(crate) text: String,
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for TfError {
     fn from(error: Error) -> Self {
         let code = match error.kind() {
             ErrorKind::NotFound => NOT_FOUND,
@@ -92,23 +92,23 @@ impl From<Error> for Refusal {
 }
 
 /// What `body` gives, or `otherwise` where it fails; `status` says how it went. A panic is a failure too.
-pub(crate) fn answer<T>(status: *mut TfStatus, otherwise: T, body: impl FnOnce() -> Result<T, Refusal>) -> T {
+pub(crate) fn answer<T>(status: *mut TfStatus, otherwise: T, body: impl FnOnce() -> Result<T, TfError>) -> T {
     match guarded(body) {
         Ok(done) => {
             set(status, OK, "");
             done
         }
-        Err(refusal) => {
-            set(status, refusal.code, &refusal.text);
+        Err(error) => {
+            set(status, error.code, &error.text);
             otherwise
         }
     }
 }
 
-/// What `body` gives; a panic is a refusal.
-pub(crate) fn guarded<T>(body: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
+/// What `body` gives; a panic is an error.
+pub(crate) fn guarded<T>(body: impl FnOnce() -> Result<T, TfError>) -> Result<T, TfError> {
     catch_unwind(AssertUnwindSafe(body))
-        .unwrap_or_else(|panic| Err(Refusal { code: INTERNAL, text: panic_text(&*panic) }))
+        .unwrap_or_else(|panic| Err(TfError { code: INTERNAL, text: panic_text(&*panic) }))
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {
@@ -124,17 +124,17 @@ mod tests {
     #[test]
     fn kinds_of_errors_have_codes_of_tensorflow() {
         let missing = Error::from_io(std::io::Error::from_raw_os_error(libc::ENOENT)).at("/a");
-        let refusal = Refusal::from(missing);
-        assert_eq!(refusal.code, NOT_FOUND);
-        assert!(refusal.text.starts_with("/a: "), "{}", refusal.text);
-        assert_eq!(Refusal::from(Error::corrupt("x")).code, DATA_LOSS);
+        let error = TfError::from(missing);
+        assert_eq!(error.code, NOT_FOUND);
+        assert!(error.text.starts_with("/a: "), "{}", error.text);
+        assert_eq!(TfError::from(Error::corrupt("x")).code, DATA_LOSS);
     }
 
     #[test]
-    fn a_panic_is_a_refusal_like_others() {
-        let refusal = guarded::<()>(|| panic!("on purpose")).unwrap_err();
-        assert_eq!(refusal.code, INTERNAL);
-        assert!(refusal.text.ends_with("on purpose"), "{}", refusal.text);
+    fn a_panic_is_an_error_like_others() {
+        let error = guarded::<()>(|| panic!("on purpose")).unwrap_err();
+        assert_eq!(error.code, INTERNAL);
+        assert!(error.text.ends_with("on purpose"), "{}", error.text);
     }
 
     #[test]

@@ -16,12 +16,13 @@
 //! | `field_array` | one field of a batch, and what has to be verified before it is shown |
 //! | `dlpack` | how other libraries see it |
 //! | `batch_maker` | the seam: from numbers of samples to the fields of a batch |
-//! | `stats`, `effort` | what makers and loaders count; what a thread did with its time |
+//! | `stats`, `effort`, `depth` | what makers and loaders count; what a thread did with its time; how many threads make batches, by that |
 
 mod arena;
 mod backing;
 mod batch_maker;
 mod batch_memory;
+mod depth;
 mod dlpack;
 mod effort;
 mod field_array;
@@ -34,6 +35,7 @@ pub use arena::{Arena, Buffer, room};
 pub use backing::{ALIGNMENT, Backing, PlainBacking, RegionUse};
 pub use batch_maker::{BatchMaker, BatchRequest, MadeFields, MakerThreads};
 pub use batch_memory::BatchMemory;
+pub use depth::Depth;
 pub use dlpack::{
     DL_CPU, DL_FLAG_IS_COPIED, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned,
     DLPackVersion, DLTensor,

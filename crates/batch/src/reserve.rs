@@ -1,6 +1,9 @@
 //! Memory that is set aside before it is taken, so that batches made ahead stay within the limit whatever their lengths are.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -38,7 +41,11 @@ impl Arena {
                 MemoryTurn::Never => {
                     return Err(Error::new(ErrorKind::Invalid, "the batch is wanted no more"));
                 }
-                MemoryTurn::Later => self.wait_for_return(taken, LOOK_AGAIN),
+                MemoryTurn::Later => {
+                    let began = Instant::now();
+                    self.wait_for_return(taken, LOOK_AGAIN);
+                    turn.note_wait(began.elapsed());
+                }
             }
         }
     }
@@ -53,16 +60,16 @@ impl Drop for ReservedMemory {
 #[cfg(test)]
 mod tests {
     use std::{
-        sync::atomic::{AtomicU8, Ordering::Relaxed},
+        sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
         thread,
     };
 
     use super::*;
-    use crate::turn::AtOnce;
+    use crate::{stats::nanos, turn::AtOnce};
 
     /// 0: later, 1: now, 2: never.
     #[derive(Debug, Default)]
-    struct FixedTurn(AtomicU8);
+    struct FixedTurn(AtomicU8, AtomicU64);
 
     impl BatchTurn for FixedTurn {
         fn turn(&self) -> MemoryTurn {
@@ -71,6 +78,10 @@ mod tests {
                 1 => MemoryTurn::Now,
                 _ => MemoryTurn::Never,
             }
+        }
+
+        fn note_wait(&self, time: Duration) {
+            self.1.fetch_add(nanos(time), Relaxed);
         }
     }
 
@@ -96,10 +107,14 @@ mod tests {
         let turn = FixedTurn::default();
         thread::scope(|scope| {
             let waiting = scope.spawn(|| arena.reserve(5000, &turn).map(drop));
+            while turn.1.load(Relaxed) == 0 {
+                assert!(!waiting.is_finished(), "what does not fit waits, and its wait is noted");
+                thread::yield_now();
+            }
             turn.0.store(1, Relaxed);
             waiting.join().unwrap().unwrap();
         });
-        let error = arena.reserve(5000, &FixedTurn(AtomicU8::new(2))).unwrap_err();
+        let error = arena.reserve(5000, &FixedTurn(AtomicU8::new(2), AtomicU64::new(0))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
     }
 }

@@ -204,10 +204,7 @@ impl<'a> FieldMaker<'a> {
     /// Sets `len` bytes aside for a field whose length nobody knew before: a batch made ahead waits until there is room.
     pub(super) fn reserve(&self, column: &Column, len: usize) -> Result<ReservedMemory> {
         self.check_len(column, len)?;
-        let began = Instant::now();
-        let reserved = self.maker.arena.reserve(len as u64, self.turn);
-        LoaderCounters::lap(&self.maker.counters.full_ns, began);
-        reserved
+        self.maker.arena.reserve(len as u64, self.turn)
     }
 
     pub(super) fn check_len(&self, column: &Column, len: usize) -> Result<()> {

@@ -163,8 +163,8 @@ class StoreFilling:
             size = dataset._reader.most_nbytes()
         except Exception as raised:  # told to the other ranks, then raised again
             error = raised
-        size = max(one["size"] for one in self._told_by_all(error, {"size": size}, is_patient=True))
-        return size
+        sizes: list[int] = [one["size"] for one in self._told_by_all(error, {"size": size}, is_patient=True)]
+        return max(sizes)
 
     def _fill_with_part(self, part: Subset, progress: Any) -> None:
         """Adds the samples of ``part``, read many at a time, with each field as its set describes it. Collective."""

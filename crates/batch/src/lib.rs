@@ -9,7 +9,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `backing` | where memory comes from |
-//! | `arena/` | memory that is used again |
+//! | `arena/`, `scratch_vec` | memory that is used again: of batches; of the lists that a thread makes for each field |
 //! | `reserve`, `turn` | memory that is set aside before it is taken; whether a batch made ahead may take what is short |
 //! | `batch_memory` | memory for the fields of one batch, apart or side by side |
 //! | `pinned` | memory that a device copies from by itself |
@@ -28,6 +28,7 @@ mod effort;
 mod field_array;
 mod pinned;
 mod reserve;
+pub mod scratch_vec;
 mod stats;
 mod turn;
 

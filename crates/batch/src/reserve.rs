@@ -51,6 +51,15 @@ impl Arena {
     }
 }
 
+impl ReservedMemory {
+    /// Gives up what is beyond `len` bytes.
+    pub fn shrink_to(&mut self, len: u64) {
+        let more = self.len.saturating_sub(len);
+        self.len -= more;
+        self.arena.give_up(more);
+    }
+}
+
 impl Drop for ReservedMemory {
     fn drop(&mut self) {
         self.arena.give_up(self.len);
@@ -98,6 +107,18 @@ mod tests {
             waiting.join().unwrap().unwrap();
         });
         assert!(arena.reserve(8 << 20, &FixedTurn::default()).is_ok(), "all came back");
+    }
+
+    #[test]
+    fn what_turns_out_to_be_too_much_is_given_up_and_no_more_than_once() {
+        let arena = Arena::new(1000);
+        let mut reserved = arena.reserve(500, &AtOnce).unwrap();
+        assert_eq!(arena.set_aside(300, false), Err(500));
+        reserved.shrink_to(100);
+        reserved.shrink_to(400);
+        assert_eq!(arena.set_aside(300, false), Ok(()));
+        drop(reserved);
+        assert_eq!(arena.set_aside(350, false), Ok(()), "300 are left of what was set aside");
     }
 
     #[test]

@@ -20,7 +20,7 @@
 //! | `setup`, `shares`, `longest` | what is decided before anything is read; how memory is divided; samples that are too long for it |
 //! | `cache`, `ledger`, `horizon` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `batch` | samples side by side; its memory, DLPack and the seam `BatchMaker` are the crate `batch`'s |
-//! | `file_maker`, `assemble/`, `convert_sample`, `scratch_vec` | batches from files |
+//! | `file_maker`, `assemble/`, `convert_sample` | batches from files |
 //! | `make_batch`, `left_out` | a batch and the errors of its samples; batches of which nothing can be read |
 //! | `run/` | an epoch and the threads that make it ahead; how many of them, the crate `batch` decides |
 //! | `tuning` | what is done for latency alone, with a switch for each |
@@ -60,7 +60,6 @@ mod ride;
 mod run;
 mod samples;
 mod schedule;
-mod scratch_vec;
 mod series;
 mod set;
 mod setup;

@@ -2,7 +2,9 @@
 
 use std::{cell::Cell, time::Instant};
 
-use forebay_batch::{BatchMemory, BatchTurn, Buffer, FieldArray, LoaderCounters, ReservedMemory, nanos};
+use forebay_batch::{
+    BatchMemory, BatchTurn, Buffer, FieldArray, LoaderCounters, ReservedMemory, nanos, scratch_vec,
+};
 use forebay_container::{Dtype, cf::ValueKind};
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -19,7 +21,6 @@ use crate::{
     file_maker::FileMaker,
     layout::Storage,
     ledger::Now,
-    scratch_vec,
     to_usize::to_usize,
     unit_slices::unit_slices,
     walk::FieldRead,

@@ -1,6 +1,6 @@
 //! The header and the library say the same: functions with the types of their arguments, structures, codes and the version.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
 
 use std::{collections::BTreeMap, fs};
 
@@ -12,7 +12,7 @@ struct Signature {
 }
 
 /// The functions that `text` has behind `before`: for each what stands before its name on its line, in its brackets, and after them.
-fn functions<'a>(text: &'a str, before: impl Fn(&str) -> bool) -> BTreeMap<String, [&'a str; 3]> {
+fn functions(text: &str, before: impl Fn(&str) -> bool) -> BTreeMap<String, [&str; 3]> {
     let mut found = BTreeMap::new();
     for (at, _) in text.match_indices("forebay_") {
         let name: String =

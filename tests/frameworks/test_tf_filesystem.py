@@ -209,6 +209,20 @@ def test_a_file_that_is_replaced_is_read_as_it_is_when_it_is_opened(tmp_path: Pa
         assert tf.io.read_file(uri).numpy() == content
 
 
+def test_a_file_that_changes_while_it_is_open_is_never_read_in_part(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"first" * 1_000_000)
+    with tf.io.gfile.GFile(f"forebay://{path}", "rb") as file:
+        assert file.read(5) == b"first"
+        path.write_bytes(b"other" * 1_000_000)
+        # Past what TensorFlow has read ahead: an error, unless a tier has the whole of the file that was opened.
+        try:
+            file.seek(4_000_000)
+            assert set(file.read(1_000_000)) == set(b"first")
+        except tf.errors.OpError as error:
+            assert str(path) in str(error)
+
+
 def test_a_second_registration_has_to_ask_for_the_same() -> None:
     ours.register_filesystem("memory:1GiB")
     with pytest.raises(forebay.ForebayError, match="other tiers already"):

@@ -97,6 +97,7 @@ def test_the_c_example_leaves_nothing_behind_and_uses_no_memory_that_is_not_its_
     assert losses(checked(prefix, program, train, 2)) == losses(said(program, train, 2))
 
 
+@pytest.mark.skipif(not IS_LONG, reason="FOREBAY_LONG=1 runs it, and make deep-tests does")
 def test_valgrind_would_find_what_is_left_behind(prefix: Path, train: Path, tmp_path: Path) -> None:
     source = tmp_path / "leak.c"
     text = (ROOT / "examples/c/train.c").read_text()

@@ -126,6 +126,8 @@ def test_tasks_begin_and_end_with_chunks(tmp_path: Path) -> None:
     # With tiers, no task is so small that blocks which two nodes read count.
     assert len(SampleDatasource(ds, tiers={"tiers": ["memory:64MiB"]}).get_read_tasks(7)) == 1
     assert len(SampleDatasource(ds, tiers={"tiers": ["memory:64MiB"], "tier_block": "4KiB"}).get_read_tasks(7)) == len(tasks)
+    # Of a small set: four tasks for each processor.
+    assert SampleDatasource(ds).task_count() == 4 * NODES
     assert SampleDatasource(ds.take([])).get_read_tasks(3) == []
     limited = SampleDatasource(ds).get_read_tasks(4, 10)
     assert sum(task.metadata.num_rows for task in limited) == 400

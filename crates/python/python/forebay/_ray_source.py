@@ -34,6 +34,10 @@ __all__ = ["SampleDatasource", "ray"]
 BLOCK_BYTES = 32 << 20
 """Bytes of a block that a task gives, unless Ray allows less: a task that reads on while this is stored has two of them."""
 
+TASK_BYTES = 32 << 20
+"""Bytes that a task gives at least, unless there would be fewer than four for each processor. By itself Ray would have 200 tasks of a small set, or cut
+what fewer tasks give into 200 blocks, and each costs it some 20 ms."""
+
 PARTS = 32
 """A task reads at least so many blocks of a tier, and as many requests: what two tasks meet in is read by both, 3 %."""
 
@@ -90,9 +94,7 @@ class SampleDatasource(ray.data.Datasource):  # type: ignore[misc, name-defined,
         """Tasks that read the samples, about ``parallelism`` of them, each from the start of a chunk to the end of another."""
         count = int(self._bounds[-1])
         row_bytes = max(self._nbytes // max(count, 1), 1)
-        least = self._least_task_bytes
-        tasks = max(1, min(parallelism, self._stored_bytes // least)) if least else parallelism
-        cuts = blocks_of_number(self._bounds, tasks)
+        cuts = blocks_of_number(self._bounds, self._tasks_at_most(parallelism))
         context = data_context or ray.data.DataContext.get_current()
         most = min(self._block_size or BLOCK_BYTES, getattr(context, "target_max_block_size", None) or BLOCK_BYTES)
         # Once in the store of the cluster, not once in each task: it says what is in all files.
@@ -104,6 +106,16 @@ class SampleDatasource(ray.data.Datasource):  # type: ignore[misc, name-defined,
             facts = {"num_rows": stop - start, "size_bytes": (stop - start) * row_bytes, "input_files": self._files.of(start, stop)}
             found.append(_read_task(read, facts, schema, per_task_row_limit))
         return found
+
+    def task_count(self) -> int:
+        """How many tasks are worth their while on this cluster."""
+        processors = int(ray.cluster_resources().get("CPU", 1))
+        return self._tasks_at_most(max(self._nbytes // TASK_BYTES, 4 * processors))
+
+    def _tasks_at_most(self, tasks: int) -> int:
+        """``tasks``, or as many as have enough blocks of a tier each."""
+        least = self._least_task_bytes
+        return max(min(tasks, self._stored_bytes // least) if least else tasks, 1)
 
     def _request_size(self, tasks: int) -> dict[str, Any]:
         """How long requests of ``tasks`` tasks are, where those of the file system are too long for them."""

@@ -52,7 +52,8 @@ def read(
         source: what :func:`forebay.open` takes: a path, a pattern, a list; or a data set that is open, or a part of one. All nodes must
             have the files under the same names.
         fields, label: as for :func:`forebay.open`.
-        override_num_blocks: how many tasks read, at most; by default what Ray chooses. With tiers a task reads 32 of their blocks or more.
+        override_num_blocks: how many tasks read, at most; by default tasks of 32 MiB, or four for each processor where that is more. With
+            tiers a task reads 32 of their blocks or more.
         concurrency, ray_remote_args: as ``ray.data.read_datasource`` takes them.
         block_size: bytes of the blocks that tasks give, such as ``"32MiB"``, the default; at most what Ray's ``DataContext`` allows.
         options: of paths, whatever says what samples are goes to :func:`forebay.open`. ``tiers``, ``policy``, ``config`` and the
@@ -68,13 +69,14 @@ def read(
     if samples is source:
         through = TierOptions(**through, base=file_set_of(samples)._through)
     made = SampleDatasource(samples, tiers=through, options=how, block_size=size_of(block_size, "block_size"))
+    if not ray.is_initialized():
+        ray.init()
     given: dict[str, Any] = {"ray_remote_args": dict(ray_remote_args or {})}
     if concurrency is not None:
         given["concurrency"] = whole("concurrency", concurrency)
-    if override_num_blocks is not None:
-        blocks = whole("override_num_blocks", override_num_blocks)
-        known = inspect.signature(ray.data.read_datasource).parameters
-        given["override_num_blocks" if "override_num_blocks" in known else "parallelism"] = blocks
+    blocks = made.task_count() if override_num_blocks is None else whole("override_num_blocks", override_num_blocks)
+    known = inspect.signature(ray.data.read_datasource).parameters
+    given["override_num_blocks" if "override_num_blocks" in known else "parallelism"] = blocks
     return ray.data.read_datasource(made, **given)
 
 

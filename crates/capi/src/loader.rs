@@ -17,7 +17,7 @@ use crate::{
     border::{OutArg, handle, list, owned_text, place, versioned},
     dataset::DatasetHandle,
     loader_arguments::LoaderArguments,
-    status::{END, OK, TIMEOUT, guard, guard_value},
+    status::{END, OK, TIMEOUT, free, give, guard},
 };
 
 /// `forebay_loader`: gives batches, epoch after epoch.
@@ -129,11 +129,9 @@ extern "C" fn forebay_loader_new(
     options: *const LoaderArguments,
     loader: OutArg<'_, Option<Box<LoaderHandle>>>,
 ) -> i32 {
-    guard(|| {
-        let loader = place(loader, "loader")?.write(None);
+    give(loader, "loader", || {
         let options = versioned(options, "forebay_loader_options")?;
-        *loader = Some(Box::new(LoaderHandle::new(handle(dataset, "dataset")?, &options)?));
-        Ok(OK)
+        LoaderHandle::new(handle(dataset, "dataset")?, &options)
     })
 }
 
@@ -222,12 +220,12 @@ extern "C" fn forebay_loader_save(
 #[unsafe(no_mangle)]
 extern "C" fn forebay_loader_load(
     loader: Option<&LoaderHandle>,
-    state: *const u8,
+    state: *const c_char,
     len: usize,
     strict: i32,
 ) -> i32 {
     guard(|| {
-        let text = std::str::from_utf8(list(state, len, "state")?);
+        let text = std::str::from_utf8(list(state.cast::<u8>(), len, "state")?);
         let text =
             text.map_err(|error| Error::invalid("is not the state of a run").at("state").because(error))?;
         let state = LoaderState::from_json(text)?;
@@ -271,10 +269,7 @@ extern "C" fn forebay_loader_stats(loader: Option<&LoaderHandle>, json: OutArg<'
 /// Ends the loader and its threads; batches and tensors stay. NULL is left alone.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_loader_free(loader: Option<Box<LoaderHandle>>) {
-    guard_value((), || {
-        drop(loader);
-        Ok(())
-    });
+    free(loader);
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ class Loader(_loader.Loader):
         return self._memory
 
     def _batches(self, run: EpochRun) -> Iterator[Any]:
-        if self._ahead == 0 or self._map is not None:
+        if self._ahead == 0:
             yield from super()._batches(run)
             return
         yield from placed_ahead(run, self._batch, self._opened.commit, self._ahead)

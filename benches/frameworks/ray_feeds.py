@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +29,8 @@ def start() -> None:
     """Two nodes, which have half of the processors each."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = os.environ["RAY_memory_monitor_refresh_ms"] = "0"
     cores = max(len(os.sched_getaffinity(0)) // 2, 1)
+    os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="ray-")
+    atexit.register(shutil.rmtree, os.environ["RAY_TMPDIR"], ignore_errors=True)
     node = {"num_cpus": cores, "object_store_memory": 1 << 30}
     cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
     atexit.register(cluster.shutdown)

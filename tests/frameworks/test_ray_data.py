@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,6 +41,8 @@ def cluster(disks: list[Path]) -> Iterator[None]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     # Memory of this machine that others use is none of Ray's.
     os.environ["RAY_memory_monitor_refresh_ms"] = "0"
+    # Short: names of sockets are made of it.
+    os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="ray-")
     nodes = [{"num_cpus": 1, "object_store_memory": 100 * MIB, "env_vars": {"NODE_DISK": str(disk)}} for disk in disks]
     made = Cluster(initialize_head=True, head_node_args={**nodes[0], "include_dashboard": False})
     try:
@@ -51,6 +55,7 @@ def cluster(disks: list[Path]) -> Iterator[None]:
     finally:
         ray.shutdown()
         made.shutdown()
+        shutil.rmtree(os.environ.pop("RAY_TMPDIR"), ignore_errors=True)
 
 
 def write_chunks(folder: Path, files: int, rows: int, shape: tuple[int, ...] = (64, 64)) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,9 +34,11 @@ def cluster() -> Iterator[None]:
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["RAY_memory_monitor_refresh_ms"] = "0"
+    os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="ray-")
     ray.init(num_cpus=4, object_store_memory=200 << 20, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
+    shutil.rmtree(os.environ.pop("RAY_TMPDIR"), ignore_errors=True)
 
 
 def learn(config: dict[str, Any]) -> None:

@@ -11,7 +11,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 site=$(absolute "$1")
 shift
 declare -a wanted=("$@")
-if [[ ${#wanted[@]} -eq 0 ]]; then wanted=(tensorflow jax engines ray ray-old); fi
+is_long=${FOREBAY_LONG:-}${FOREBAY_SLOW:-}
+# The Ray of a year before has the long checks only: it takes as long as the newest.
+if [[ ${#wanted[@]} -eq 0 ]]; then wanted=(tensorflow jax engines ray ${is_long:+ray-old}); fi
 use_cache
 
 # Lets the environment of Ray find PyTorch where the tests of the package have it: behind all that is its own.
@@ -28,7 +30,7 @@ test_framework() {
     local -a files=()
     shift
     need_environment "$name" "tests/requirements-$name.txt"
-    if [[ $name == ray* && -n ${FOREBAY_LONG:-}${FOREBAY_SLOW:-} ]]; then borrow_torch; fi
+    if [[ $name == ray* && -n $is_long ]]; then borrow_torch; fi
     for short in "$@"; do files+=("$ROOT"/tests/frameworks/test_"$short"_*.py); done
     PYTHONPATH=$site "$ENVIRONMENT/bin/python" -m pytest -q "${files[@]}"
 }
@@ -45,7 +47,7 @@ test_one() {
     case $1 in
     tensorflow)
         test_framework "$1" tf
-        if [[ -n ${FOREBAY_LONG:-}${FOREBAY_SLOW:-} ]]; then test_older_tensorflow; fi
+        if [[ -n $is_long ]]; then test_older_tensorflow; fi
         ;;
     jax) test_framework "$1" jax ;;
     engines) test_framework "$1" dask hf xbatcher ;;

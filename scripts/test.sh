@@ -27,7 +27,7 @@ use_fresh_index
     need_packages tests/requirements-python.txt
     need_packages tests/requirements-formats.txt
     "$ROOT/scripts/mpi.sh"
-    for framework in tensorflow jax engines ray ray-old; do need_environment "$framework" "tests/requirements-$framework.txt"; done
+    for framework in tensorflow jax engines ray; do need_environment "$framework" "tests/requirements-$framework.txt"; done
 ) >/dev/null 2>&1 &
 ahead=$!
 # An environment that is half made would be used again.

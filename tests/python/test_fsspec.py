@@ -103,8 +103,12 @@ def test_nothing_can_be_written(folder: Path) -> None:
 def test_a_changed_file_is_seen_at_the_next_open_and_never_in_part(folder: Path) -> None:
     fs, path = bare(), folder / "a.bin"
     before = fs.ukey(path)
+    with fs.open(path) as file:
+        sent = pickle.dumps(file)
     path.write_bytes(b"changed")
     assert fs.cat_file(path) == b"changed" and fs.ukey(path) != before
+    with pytest.raises(OSError, match="open it again"):
+        pickle.loads(sent)
 
 
 def test_pandas_zarr_and_h5py_read_the_same_through_it(folder: Path) -> None:

@@ -187,8 +187,10 @@ def test_the_suite_of_h5py_passes_under_the_prefix(tmp_path: Path) -> None:
 
 
 def test_interrupted_readers_end_by_the_signal(origin: Path) -> None:
+    # A job in the background of a shell has SIGINT ignored, and so have its children.
     source = """
-        import sys
+        import signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         print("ready", flush=True)
         while True: open(sys.argv[1], "rb").read()
     """
@@ -198,5 +200,8 @@ def test_interrupted_readers_end_by_the_signal(origin: Path) -> None:
             process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
             assert process.stdout is not None and process.stdout.readline() == b"ready\n"
             process.send_signal(number)
-            process.communicate(timeout=LIMIT)
+            try:
+                process.communicate(timeout=LIMIT)
+            finally:
+                process.kill()
             assert process.returncode in (-number, 1)

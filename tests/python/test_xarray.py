@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import xarray as xr
 from conftest import FREE
 
 import forebay
+from forebay import _xarray_store
 from forebay._outer_index import outer
 
 pytestmark = [
@@ -252,6 +255,22 @@ def test_a_dataset_is_pickled_closed_and_read_again_and_guessed_for_nobody(tmp_p
         xr.open_dataset(open(path, "rb"), engine="forebay")
     with pytest.raises(FileNotFoundError if issubclass(forebay.NotFoundError, FileNotFoundError) else forebay.NotFoundError):
         xr.open_dataset(tmp_path / "none.nc", engine="forebay")
+
+
+def test_a_child_that_is_forked_while_a_thread_opens_a_file_reads_it(tmp_path: Path) -> None:
+    path = netcdf_of("NETCDF4")(tmp_path)
+    ds = xr.open_dataset(path, engine="forebay", cache=False)
+    expected = ds["t2m"].values
+    files = [one for one in _xarray_store._all_opened if one.path == str(path)]
+    assert files
+    with contextlib.ExitStack() as held:
+        for file in files:
+            held.enter_context(file._lock)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(300)
+            os._exit(0 if (ds["t2m"].values == expected).all() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_many_files_are_one_dataset(tmp_path: Path) -> None:

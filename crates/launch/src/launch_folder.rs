@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A job of a scheduler starts one launcher for each rank: those of a node that read the same origin meet in one folder, and the
-//! last of them to end gives the summary of all.
+//! last of them to end gives the summary of all. Where another user, or a version of forebay that counts differently, has a folder of
+//! that name, they meet under a second one; where that cannot be used either, each launcher has a folder of its own.
 
 use std::{
     env, fs,
@@ -19,7 +20,7 @@ use std::{
 };
 
 use forebay_scratch::{
-    OwnFolder, RUN_VARIABLE, RunCounters, SharedFile, nonce, run_folder_name, scheduler_job,
+    OwnFolder, RUN_VARIABLE, RunCounters, SharedFile, Sharing, nonce, run_folder_name, scheduler_job,
 };
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -38,6 +39,8 @@ pub(crate) struct LaunchFolder {
     folder: Arc<OwnFolder>,
     lock: SharedFile,
     counters: RunCounters,
+    /// Why it is not the folder that launchers of the run meet in first.
+    warning: Option<String>,
 }
 
 impl LaunchFolder {
@@ -45,12 +48,38 @@ impl LaunchFolder {
     pub(crate) fn open(origin: &str) -> Result<Self> {
         let parent = parent();
         remove_deserted(&parent);
-        let name = run_folder_name(&run_name(origin));
+        Self::open_among(&parent, &env::temp_dir(), &run_folder_name(&run_name(origin)))
+    }
+
+    /// The folder `name` of `parent`, or one of another name where that cannot be used, at last one in `elsewhere`.
+    fn open_among(parent: &Path, elsewhere: &Path, name: &str) -> Result<Self> {
+        let own = format!("{name}-{:016x}", nonce());
+        let second = format!("{name}-2");
+        let mut first_error = None;
+        for (parent, name) in [(parent, name), (parent, &second), (parent, &own), (elsewhere, &own)] {
+            if parent == elsewhere {
+                remove_deserted(elsewhere);
+            }
+            match Self::open_named(parent, name) {
+                Ok(folder) => {
+                    let warning = first_error.map(|error| {
+                        format!("{error}: processes of this run meet in {} instead", folder.path().display())
+                    });
+                    return Ok(Self { warning, ..folder });
+                }
+                Err(error) => first_error = Some(first_error.unwrap_or(error)),
+            }
+        }
+        Err(first_error.unwrap_or_else(|| Error::new(ErrorKind::Bug, "no folder was tried")))
+    }
+
+    fn open_named(parent: &Path, name: &str) -> Result<Self> {
         let until = Instant::now() + LIMIT;
         loop {
-            match Self::open_in(&parent, &name, until) {
+            match Self::open_in(parent, name, until) {
                 // The last launcher of the run removed it meanwhile.
-                Err(error) if error.kind() == ErrorKind::NotFound && Instant::now() < until => {}
+                Err(error)
+                    if error.kind() == ErrorKind::NotFound && parent.is_dir() && Instant::now() < until => {}
                 opened => return opened,
             }
         }
@@ -58,17 +87,26 @@ impl LaunchFolder {
 
     fn open_in(parent: &Path, name: &str, until: Instant) -> Result<Self> {
         let folder = Arc::new(OwnFolder::create_in(parent, name)?);
-        let (lock, _) = SharedFile::open(&folder, LOCK, until)?;
+        let (lock, sharing) = SharedFile::open(&folder, LOCK, until)?;
+        if sharing == Sharing::Alone {
+            // Left by a launcher that was killed, in whatever state.
+            let _ = folder.remove_file(COUNTERS);
+        }
         let counters = match RunCounters::open(folder.path()) {
             Err(error) if error.kind() == ErrorKind::NotFound => RunCounters::create(folder.path())?,
             opened => opened?,
         };
         lock.share()?;
-        Ok(Self { folder, lock, counters })
+        Ok(Self { folder, lock, counters, warning: None })
     }
 
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// What the user should know of it.
+    pub(crate) fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     pub(crate) fn counters(&self) -> &RunCounters {
@@ -175,6 +213,33 @@ mod tests {
         other.leave(|counters| told = Some(counters.get(RunCounter::Reads)));
         assert_eq!(told, Some(3));
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_used_is_left_alone_and_the_launchers_of_the_run_meet_elsewhere() {
+        use std::os::unix::fs::PermissionsExt;
+        let (parent, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let open = |name: &str| LaunchFolder::open_among(parent.path(), elsewhere.path(), name).unwrap();
+        // As a folder of another user is.
+        let foreign = parent.path().join("foreign");
+        fs::create_dir(&foreign).unwrap();
+        fs::set_permissions(&foreign, fs::Permissions::from_mode(0o777)).unwrap();
+        let (one, other) = (open("foreign"), open("foreign"));
+        assert_eq!((one.path(), other.path()), (&*parent.path().join("foreign-2"), one.path()));
+        assert!(one.warning().unwrap().contains("foreign-2"), "{:?}", one.warning());
+        // A file of that name, and counters of another version.
+        fs::write(parent.path().join("file"), "").unwrap();
+        assert!(open("file").path().starts_with(parent.path()));
+        let older = open("older");
+        fs::write(older.path().join(COUNTERS), [7; 4096]).unwrap();
+        assert_eq!(open("older").path(), parent.path().join("older-2"));
+        drop(older);
+        assert_eq!(open("older").path(), parent.path().join("older"), "nobody uses it any more");
+        assert!(open("used").warning().is_none());
+        // Nothing can be made there at all.
+        let none = parent.path().join("none");
+        let folder = LaunchFolder::open_among(&none, elsewhere.path(), "run").unwrap();
+        assert_eq!(folder.path().parent(), Some(elsewhere.path()));
     }
 
     #[test]

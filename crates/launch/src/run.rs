@@ -215,6 +215,7 @@ fn variables(
     let mut variables = LaunchVariables::for_run(settings, request.overrides, plugins, library, &before)?;
     if let Some(hold) = hold {
         variables.add(RUN_VARIABLE, hold.folder.path());
+        variables.warnings.extend(hold.folder.warning().map(str::to_owned));
         variables.warnings.extend(hold.tiers.iter().flat_map(|tiers| tiers.warnings()));
     }
     if request.stage_writes {

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// Signals that are passed on: those that people, schedulers and other programs send.
-const PASSED_ON: [libc::c_int; 9] = [
+const PASSED_ON: [libc::c_int; 13] = [
     libc::SIGINT,
     libc::SIGQUIT,
     libc::SIGTERM,
@@ -23,9 +23,18 @@ const PASSED_ON: [libc::c_int; 9] = [
     libc::SIGUSR1,
     libc::SIGUSR2,
     libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGXCPU,
+    libc::SIGWINCH,
     libc::SIGTSTP,
     libc::SIGCONT,
 ];
+
+/// The same, and the real-time signals, which stand for what programs agree on.
+fn passed_on() -> impl Iterator<Item = libc::c_int> {
+    PASSED_ON.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+}
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +73,7 @@ pub(crate) struct BlockedSignals {
 impl BlockedSignals {
     /// Blocks them for this thread and those that it starts from now on, until this is dropped.
     pub(crate) fn new() -> Self {
-        let taken = SignalSet::of(PASSED_ON.iter().copied().chain([libc::SIGCHLD]));
+        let taken = SignalSet::of(passed_on().chain([libc::SIGCHLD]));
         Self { before: taken.block(), taken, children_were_ignored: default_sigchld() }
     }
 }
@@ -102,10 +111,12 @@ pub(crate) fn supervise(
     wait(&child, &signals.taken, &mut tick)
 }
 
-/// True for what a terminal sends to all of a process group. A hang-up comes to the leader of the session alone, an alarm to who set it.
-fn is_for_the_group(signal: libc::c_int) -> bool {
+/// True where the kernel sends `signal` to the program too if it is meant for it: what a terminal sends to all of a process group, and
+/// the limit of processor time, which each process has for itself. A hang-up comes to the leader of the session alone, an alarm to who
+/// set it.
+fn reaches_both(signal: libc::c_int) -> bool {
     match signal {
-        libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP => true,
+        libc::SIGINT | libc::SIGQUIT | libc::SIGTSTP | libc::SIGWINCH | libc::SIGXCPU => true,
         // SAFETY: both only ask for numbers of this process.
         libc::SIGHUP => unsafe { libc::getsid(0) != libc::getpid() },
         _ => false,
@@ -117,11 +128,13 @@ fn wait(child: &Child, signals: &SignalSet, tick: &mut impl FnMut() -> Duration)
     let mut pause = tick();
     loop {
         match signals.take(pause) {
-            Some((signal, sender)) if signal != libc::SIGCHLD => {
-                let has_it =
-                    sender == Sender::Process(child) || sender == Sender::Kernel && is_for_the_group(signal);
+            Some(taken) if taken.signal != libc::SIGCHLD => {
+                let has_it = match taken.sender {
+                    Sender::Process(sender) => sender == child,
+                    Sender::Kernel => reaches_both(taken.signal),
+                };
                 if !has_it {
-                    send(child, signal);
+                    taken.send_on(child);
                 }
             }
             Some(_) => {}
@@ -173,6 +186,25 @@ enum Sender {
     Process(libc::pid_t),
 }
 
+/// A signal that arrived.
+#[derive(Clone, Copy)]
+struct TakenSignal {
+    signal: libc::c_int,
+    sender: Sender,
+    /// What was queued with it (`sigqueue`), if anything was.
+    value: Option<libc::sigval>,
+}
+
+impl TakenSignal {
+    fn send_on(self, child: libc::pid_t) {
+        match self.value {
+            None => send(child, self.signal),
+            // SAFETY: the process is the child, which was not waited for to its end; the value is a number to this process.
+            Some(value) => drop(unsafe { libc::sigqueue(child, self.signal, value) }),
+        }
+    }
+}
+
 /// A set of signals.
 #[derive(Clone, Copy)]
 struct SignalSet(libc::sigset_t);
@@ -205,13 +237,13 @@ impl SignalSet {
     }
 
     /// The next of these signals that arrives within `limit`.
-    fn take(&self, limit: Duration) -> Option<(libc::c_int, Sender)> {
+    fn take(&self, limit: Duration) -> Option<TakenSignal> {
         let limit = libc::timespec {
             tv_sec: limit.as_secs().try_into().unwrap_or(1),
             tv_nsec: limit.subsec_nanos().into(),
         };
-        // SAFETY: the set, the answer and the limit are ours; where a signal was taken, the answer is filled in, and `si_pid` is
-        // part of it for all signals that a process sends.
+        // SAFETY: the set, the answer and the limit are ours; where a signal was taken, the answer is filled in, `si_pid` is part of
+        // it for all signals that a process sends, and `si_value` for those that it queues.
         unsafe {
             let mut info: libc::siginfo_t = mem::zeroed();
             let signal = libc::sigtimedwait(&raw const self.0, &raw mut info, &raw const limit);
@@ -219,7 +251,8 @@ impl SignalSet {
                 return None;
             }
             let sender = if info.si_code > 0 { Sender::Kernel } else { Sender::Process(info.si_pid()) };
-            Some((signal, sender))
+            let value = (info.si_code == libc::SI_QUEUE).then(|| info.si_value());
+            Some(TakenSignal { signal, sender, value })
         }
     }
 }

@@ -17,7 +17,8 @@
 //! | `attributes` | what the kernel is told of files, and what it wants changed of them |
 //! | `session` | how it is mounted and how it ends |
 //! | `tiered_view`, `view_requests` | a folder shown through tiers: what is found and read; the requests of the kernel |
-//! | `open_nodes` | which version of a file a number stands for, and how all opens of it are read |
+//! | `origin_folder`, `shown_files` | the folder that is shown, held open: paths below it are walked without following links; its files, each read by the descriptor it was opened by |
+//! | `node_version`, `open_nodes` | which version of a file a number stands for, and how all opens of it are read |
 //! | `tiered_mount`, `serve`, `background` | how that is mounted and how it ends; for as long as a command runs, or a process in the background |
 //! | `view_counters` | what went through it |
 //! | `folder_entries`, `read_full` | a folder's entries; reads that are short only at the end of a file |
@@ -38,14 +39,17 @@ mod counters;
 mod folder_entries;
 mod handles;
 mod mountpoint;
+mod node_version;
 mod nodes;
 mod open_nodes;
+mod origin_folder;
 mod pace;
 mod read_full;
 mod refused;
 mod requests;
 mod serve;
 mod session;
+mod shown_files;
 mod slow;
 mod tiered_mount;
 mod tiered_view;

@@ -9,6 +9,7 @@ use std::{
 
 use forebay_config::Config;
 use forebay_source::Result;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{TieredMount, TieredMountReport};
 
@@ -24,6 +25,7 @@ pub fn serve_mount(
     is_over: impl Fn() -> bool,
     say: impl Fn(String) -> Result<()>,
 ) -> Result<TieredMountReport> {
+    raise_descriptor_limit();
     let mount = TieredMount::new(origin, mountpoint, config)?;
     if mount.replaced_dead() {
         warn(&format!("took away a mount at {} whose program was killed", mountpoint.display()));
@@ -39,6 +41,13 @@ pub fn serve_mount(
     }
     mount.tiers().iter().flat_map(|tiers| tiers.warnings()).for_each(|text| warn(&text));
     Ok(mount.report())
+}
+
+/// Raises the limit of open files to what is allowed: each file that a program has open is open here, twice at most.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it cannot be raised, programs get an error of too many open files later.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 fn warn(text: &str) {

@@ -182,7 +182,7 @@ impl Slow {
             return Ok(Vec::new());
         }
         self.tally.lists.fetch_add(1, Relaxed);
-        folder_entries(&self.below(node)?, node, &self.nodes)
+        folder_entries(File::open(self.below(node)?)?.into(), node, &self.nodes)
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use forebay_config::{Config, TierConfig, tiered};
-use forebay_source::{Error, ErrorKind, FileOrigin, Origin, Result};
+use forebay_source::{Error, ErrorKind, Origin, Result};
 use forebay_tier::Tiered;
 use fuser::{BackgroundSession, Config as FuseConfig, MountOption};
 use rustix::{
@@ -18,6 +18,7 @@ use crate::{
     TieredMountReport,
     mountpoint::{self, TIERED_NAME},
     refused::{BY_RUN, refused},
+    shown_files::ShownFiles,
     tiered_view::TieredView,
     view_counters::ViewTally,
 };
@@ -52,12 +53,11 @@ impl TieredMount {
         }
         check_apart(&below, &above, config).map_err(here)?;
         mountpoint::check_empty(&above).map_err(here)?;
-        let files = Arc::new(FileOrigin::new()) as Arc<dyn Origin>;
-        let tiered = tiered(Arc::clone(&files), config, None, None)?;
-        let read_from = tiered.clone().map_or(files, |tiered| tiered as Arc<dyn Origin>);
+        let unread = |error| Error::from_io(error).at(origin.display());
+        let files = Arc::new(ShownFiles::new(below).map_err(unread)?);
+        let tiered = tiered(Arc::clone(&files) as Arc<dyn Origin>, config, None, None)?;
         let tally = Arc::new(ViewTally::new());
-        let view = TieredView::new(below, read_from, tiered.clone(), Arc::clone(&tally))
-            .map_err(|error| Error::from_io(error).at(origin.display()))?;
+        let view = TieredView::new(files, tiered.clone(), Arc::clone(&tally)).map_err(unread)?;
         let session = fuser::spawn_mount(view, &above, &fuse_config())
             .map_err(|error| refused(error, BY_RUN).at(above.display()))?;
         Ok(Self { session: Some(session), mountpoint: above, tally, tiered, replaced_dead })
@@ -159,7 +159,7 @@ fn fuse_config() -> FuseConfig {
         MountOption::NoDev,
         MountOption::DefaultPermissions,
     ];
-    // For the user who mounted alone: paths are followed with his rights, by whatever links stand in them when they are read.
+    // For the user who mounted alone: files are opened with his rights.
     config.n_threads = Some(IN_FLIGHT);
     config.clone_fd = true;
     config

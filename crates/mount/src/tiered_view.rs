@@ -2,39 +2,38 @@
 
 use std::{
     ffi::OsStr,
-    fs::{self, File},
+    fs::{File, Metadata},
     io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    time::SystemTime,
 };
 
-use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Source, SourceExt, SourceId};
+use forebay_source::{ByteRange, Error, ErrorKind, Source, SourceExt, SourceId};
 use forebay_tier::{SourceKey, Tiered};
 use fuser::{Errno, FileAttr, INodeNo, ReplyOpen};
+use rustix::fs::StatVfs;
 
 use crate::{
     attributes::attributes,
     folder_entries::folder_entries,
     handles::{FolderEntry, Handles},
+    node_version::NodeVersion,
     nodes::Nodes,
-    open_nodes::{NodeVersion, OpenNodes, OpenedWay, PassthroughCopy},
+    open_nodes::{OpenNodes, OpenedVersion, OpenedWay, PassthroughCopy},
     read_full::read_full,
+    shown_files::{ShownFile, ShownFiles},
     view_counters::ViewTally,
 };
-
-/// How often a file is looked at that changes between being asked for its times and being opened.
-const LOOKS: usize = 8;
 
 /// A folder, shown read-only through tiers.
 #[derive(Debug)]
 pub(crate) struct TieredView {
-    pub(crate) folder: PathBuf,
-    /// The tiers where there are some, else the files themselves.
-    origin: Arc<dyn Origin>,
+    files: Arc<ShownFiles>,
     tiered: Option<Arc<Tiered>>,
     nodes: Nodes,
     open_nodes: OpenNodes,
@@ -57,24 +56,25 @@ pub(crate) enum ViewHandle {
 #[derive(Debug)]
 pub(crate) struct ViewFile {
     node: INodeNo,
-    path: PathBuf,
+    /// The origin's file, whatever becomes of its name.
+    plain: File,
+    /// The same file through the tiers.
     source: Arc<dyn Source>,
     pub(crate) way: OpenedWay,
-    /// The origin's file, once the source could not be read: all that is read after that comes from it.
-    plain: OnceLock<File>,
+    /// True once the source could not be read: all that is read after that is the origin's file as it is.
+    is_plain: AtomicBool,
 }
 
 impl TieredView {
+    /// Shows `files` through `tiered`, or as they are.
     pub(crate) fn new(
-        folder: PathBuf,
-        origin: Arc<dyn Origin>,
+        files: Arc<ShownFiles>,
         tiered: Option<Arc<Tiered>>,
         tally: Arc<ViewTally>,
     ) -> io::Result<Self> {
         Ok(Self {
-            nodes: Nodes::new(fs::metadata(&folder)?.dev()),
-            folder,
-            origin,
+            nodes: Nodes::new(files.folder.metadata(Path::new(""))?.dev()),
+            files,
             passes_through: AtomicBool::new(false),
             tiered,
             open_nodes: OpenNodes::default(),
@@ -83,26 +83,24 @@ impl TieredView {
         })
     }
 
-    /// The path at the origin of a node.
-    pub(crate) fn below(&self, node: INodeNo) -> Result<PathBuf, Errno> {
-        let path = self.nodes.path(node).ok_or(Errno::ENOENT)?;
-        Ok(if path.as_os_str().is_empty() { self.folder.clone() } else { self.folder.join(path) })
+    /// The path of a node below the folder, by a name that may be gone.
+    fn below(&self, node: INodeNo) -> Result<PathBuf, Errno> {
+        self.nodes.path(node).ok_or(Errno::ESTALE)
     }
 
     pub(crate) fn find(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
-        let path = self.nodes.path(parent).ok_or(Errno::ENOENT)?.join(name);
-        let found = fs::symlink_metadata(self.folder.join(&path))?;
-        let node = self.nodes.number_of(found.dev(), found.ino());
-        if !found.is_file() {
-            let told = attributes(node, &found)?;
-            self.nodes.look_up(node, &path);
-            return Ok(told);
+        let path = self.below(parent)?.join(name);
+        let found = self.files.folder.metadata(&path)?;
+        let mut told = attributes(self.number(&found), &found)?;
+        if found.is_file() {
+            told = self.open_nodes.look_up(NodeVersion::of(&found), told);
         }
-        let version = NodeVersion::of(&found);
-        let node = self.open_nodes.number(node, version);
-        let told = attributes(node, &found)?;
-        self.nodes.look_up(node, &path);
-        Ok(self.open_nodes.tell(node, version, told))
+        self.nodes.look_up(told.ino, &path);
+        Ok(told)
+    }
+
+    fn number(&self, found: &Metadata) -> INodeNo {
+        self.nodes.number_of(found.dev(), found.ino())
     }
 
     /// The kernel has forgotten `count` lookups of `node`.
@@ -112,47 +110,64 @@ impl TieredView {
         }
     }
 
+    /// What the kernel is told of `node`; `ESTALE` where its name is gone or another file's, so that it is looked up again.
     pub(crate) fn attributes(&self, node: INodeNo) -> Result<FileAttr, Errno> {
-        let found = self.below(node).and_then(|path| Ok(fs::symlink_metadata(path)?));
-        match found {
-            Ok(found) if found.is_file() => {
-                Ok(self.open_nodes.tell(node, NodeVersion::of(&found), attributes(node, &found)?))
-            }
-            Ok(found) => attributes(node, &found),
-            // Its name is gone, but somebody has it open.
-            Err(errno) => self.open_nodes.opened_as(node).ok_or(errno),
+        let metadata = |path: PathBuf| self.files.folder.metadata(&path).map_err(stale_if_gone);
+        let found = match self.below(node).and_then(metadata) {
+            Ok(found) => found,
+            // Its name is gone, but a program has it open.
+            Err(errno) => return self.open_nodes.opened_as(node).ok_or(errno),
+        };
+        let told = attributes(node, &found)?;
+        if self.open_nodes.is_known(node) {
+            let told = match found.is_file() {
+                true => self.open_nodes.tell(node, NodeVersion::of(&found), told),
+                false => self.open_nodes.opened_as(node),
+            };
+            return told.ok_or(Errno::ESTALE);
         }
+        // Folders are known by their names alone: some file systems number them differently from time to time.
+        if found.is_dir() || self.number(&found) == node { Ok(told) } else { Err(Errno::ESTALE) }
+    }
+
+    pub(crate) fn link_target(&self, node: INodeNo) -> Result<PathBuf, Errno> {
+        self.files.folder.link_target(&self.below(node)?).map_err(stale_if_gone)
     }
 
     pub(crate) fn list(&self, node: INodeNo) -> Result<Vec<FolderEntry>, Errno> {
-        folder_entries(&self.below(node)?, node, &self.nodes)
+        let folder = self.files.folder.folder(&self.below(node)?).map_err(stale_if_gone)?;
+        folder_entries(folder, node, &self.nodes)
+    }
+
+    pub(crate) fn statvfs(&self) -> io::Result<StatVfs> {
+        self.files.folder.statvfs()
     }
 
     /// Opens a file at the version that the kernel was told of; `reply` is what the kernel is asked by to read a copy.
     pub(crate) fn open_file(&self, node: INodeNo, reply: &ReplyOpen) -> Result<ViewFile, Errno> {
-        // By a name that may be gone: the kernel looks it up again, and finds that out.
-        let path = self.below(node).map_err(|_| Errno::ESTALE)?;
-        let (found, source) = self.source_at(&path)?;
-        let version = NodeVersion::of(&found);
-        let find = || self.passthrough_copy(source.id(), reply);
-        let way = self.open_nodes.open(node, (version, attributes(node, &found)?), find)?;
+        let ShownFile { plain, found, source } = self.open_below(&self.below(node)?)?;
+        let opened = OpenedVersion {
+            version: NodeVersion::of(&found),
+            attributes: attributes(node, &found)?,
+            is_settled: source.id().version.is_settled(SystemTime::now()),
+        };
+        let way = self.open_nodes.open(node, opened, || self.passthrough_copy(source.id(), reply))?;
         self.tally.opens.fetch_add(1, Relaxed);
         if matches!(way, OpenedWay::Passthrough(_)) {
             self.tally.passthrough_opens.fetch_add(1, Relaxed);
         }
-        Ok(ViewFile { node, path, source, way, plain: OnceLock::new() })
+        Ok(ViewFile { node, plain, source, way, is_plain: AtomicBool::new(false) })
     }
 
-    /// The file at `path` and what is known of it, of one version.
-    fn source_at(&self, path: &Path) -> Result<(fs::Metadata, Arc<dyn Source>), Errno> {
-        for _ in 0..LOOKS {
-            let found = fs::symlink_metadata(path).map_err(stale_if_gone)?;
-            let source = self.origin.open(&Locator::from_path(path)).map_err(|error| errno_of(&error))?;
-            if is_of(source.id(), &found) {
-                return Ok((found, source));
-            }
-        }
-        Err(Errno::ESTALE)
+    /// The file at `path`, its source through the tiers where they keep any of it.
+    fn open_below(&self, path: &Path) -> Result<ShownFile, Errno> {
+        let opened = self.files.open_below(path).map_err(|error| match error.kind() {
+            // The name was good when the kernel was told of it: it looks it up again, and finds out.
+            ErrorKind::NotFound | ErrorKind::Invalid => Errno::ESTALE,
+            _ => errno_of(&error),
+        })?;
+        let tiered = self.tiered.as_ref().and_then(|tiered| tiered.over(Arc::clone(&opened.source)));
+        Ok(ShownFile { source: tiered.unwrap_or(Arc::clone(&opened.source)), ..opened })
     }
 
     /// The whole copy of a source on a disk tier, for the kernel to read by itself.
@@ -173,17 +188,17 @@ impl TieredView {
         }
     }
 
-    /// Reads through the tiers; from the origin as it is now where that is an error, such as that of a changed file.
+    /// Reads through the tiers; from the origin's file as it is now where that is an error, such as that of a changed file.
     pub(crate) fn read(&self, file: &ViewFile, offset: u64, len: u64) -> Result<bytes::Bytes, Errno> {
-        let bytes = match file.plain.get() {
-            Some(plain) => read_plain(plain, offset, len)?,
-            None => match file.fetch(offset, len) {
-                Ok(bytes) => bytes,
-                Err(_) => {
+        let bytes = match file.fetch(offset, len) {
+            Some(bytes) => bytes,
+            None => {
+                if !file.is_plain.swap(true, Relaxed) {
                     self.tally.fallbacks.fetch_add(1, Relaxed);
-                    read_plain(file.plain()?, offset, len)?
                 }
-            },
+                let len = usize::try_from(len).unwrap_or(usize::MAX);
+                read_full(&file.plain, offset, len)?.into()
+            }
         };
         self.tally.reads.fetch_add(1, Relaxed);
         self.tally.bytes.fetch_add(bytes.len() as u64, Relaxed);
@@ -196,35 +211,23 @@ impl TieredView {
 }
 
 impl ViewFile {
-    fn fetch(&self, offset: u64, len: u64) -> forebay_source::Result<bytes::Bytes> {
+    /// The bytes of the version that was opened; nothing once they cannot be read.
+    fn fetch(&self, offset: u64, len: u64) -> Option<bytes::Bytes> {
+        if self.is_plain.load(Relaxed) {
+            return None;
+        }
         let end = offset.saturating_add(len).min(self.source.id().len);
-        let range = ByteRange { start: offset.min(end), end };
-        self.source.fetch_one(range)
-    }
-
-    fn plain(&self) -> io::Result<&File> {
-        let file = File::open(&self.path)?;
-        Ok(self.plain.get_or_init(|| file))
+        self.source.fetch_one(ByteRange { start: offset.min(end), end }).ok()
     }
 }
 
-fn read_plain(file: &File, offset: u64, len: u64) -> io::Result<bytes::Bytes> {
-    read_full(file, offset, usize::try_from(len).unwrap_or(usize::MAX)).map(Into::into)
-}
-
-/// An error of a name that was good when the kernel was told of it.
+/// An error of a name that was good when the kernel was told of it: it looks the name up again, and finds that out. The file may
+/// have another one.
 fn stale_if_gone(error: io::Error) -> Errno {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Errno::ESTALE,
         _ => error.into(),
     }
-}
-
-/// True when `id` is of the file that was `found`.
-fn is_of(id: &SourceId, found: &fs::Metadata) -> bool {
-    let changed_ns = found.ctime().saturating_mul(1_000_000_000).saturating_add(found.ctime_nsec());
-    id.len == found.len()
-        && id.version.file.is_none_or(|file| file.inode == found.ino() && file.changed_ns == changed_ns)
 }
 
 /// What a program is answered for an error of the origin.

@@ -1,6 +1,6 @@
 //! The requests of the kernel to a folder that is shown through tiers, each answered by one call.
 
-use std::{ffi::OsStr, fs, io, os::unix::ffi::OsStrExt, sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use fuser::{
     Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
@@ -48,7 +48,7 @@ impl Filesystem for TieredView {
     }
 
     fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
-        match self.below(node).and_then(|path| Ok(fs::read_link(path)?)) {
+        match self.link_target(node) {
             Ok(target) => reply.data(target.as_os_str().as_bytes()),
             Err(errno) => reply.error(errno),
         }
@@ -128,13 +128,13 @@ impl Filesystem for TieredView {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match rustix::fs::statvfs(&self.folder) {
+        match self.statvfs() {
             // Nothing is free where nothing can be written.
             Ok(found) => {
                 let unit = clipped(found.f_frsize.max(1));
                 reply.statfs(found.f_blocks, 0, 0, found.f_files, 0, 4096, 255, unit);
             }
-            Err(errno) => reply.error(io::Error::from(errno).into()),
+            Err(error) => reply.error(error.into()),
         }
     }
 }

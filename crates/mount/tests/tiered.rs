@@ -237,6 +237,61 @@ fn a_changed_file_is_seen_at_the_next_open_and_the_old_one_is_read_on() {
 }
 
 #[test]
+fn a_file_that_is_replaced_while_it_is_open_is_read_to_its_end_as_it_was() {
+    for kind in [Kind::None, Kind::Memory, Kind::Disk] {
+        let Some(shown) = shown(kind) else { return };
+        let (here, there) = (shown.path("deep/f.bin"), shown.below.path().join("deep/f.bin"));
+        let old = File::open(&here).unwrap();
+        let mut part = vec![0; 100];
+        old.read_exact_at(&mut part, 0).unwrap();
+        fs::write(shown.below.path().join("new"), bytes(3)).unwrap();
+        fs::rename(shown.below.path().join("new"), &there).unwrap();
+        assert!(fs::read(&here).unwrap() == bytes(3), "the next open is of the new one");
+        let mut whole = vec![0; LEN];
+        old.read_exact_at(&mut whole, 0).unwrap();
+        assert!(whole == bytes(0), "and the old one is no mix of both");
+        assert_eq!(old.metadata().unwrap().len(), LEN as u64);
+        fs::remove_file(&there).unwrap();
+        let mut last = vec![0; 100];
+        old.read_exact_at(&mut last, LEN as u64 - 100).unwrap();
+        assert!(last == bytes(0)[LEN - 100..]);
+    }
+}
+
+#[test]
+fn links_are_followed_by_the_kernel_on_the_mount_and_never_by_the_origins_side() {
+    let Some(shown) = shown(Kind::None) else { return };
+    let outside = TempDir::new().unwrap();
+    fs::write(outside.path().join("secret"), "outside").unwrap();
+    symlink(outside.path(), shown.below.path().join("absolute")).unwrap();
+    symlink("../..", shown.below.path().join("deep/upwards")).unwrap();
+    // An absolute link leads where it says, past the mount; one that climbs out leads above the mount point.
+    assert_eq!(fs::read(shown.path("absolute/secret")).unwrap(), b"outside");
+    let above = fs::canonicalize(shown.path("deep/upwards")).unwrap();
+    assert_eq!(Some(above.as_path()), shown.mount.mountpoint().parent());
+    // A folder that a program has open becomes such a link.
+    let deep = File::open(shown.path("deep")).unwrap();
+    fs::rename(shown.below.path().join("deep"), shown.below.path().join("moved")).unwrap();
+    symlink(outside.path(), shown.below.path().join("deep")).unwrap();
+    let flags = rustix::fs::OFlags::RDONLY;
+    let opened = rustix::fs::openat(&deep, "secret", flags, rustix::fs::Mode::empty());
+    assert!(opened.is_err(), "the folder that is open has no such file");
+    // The folder is known by its new name once that was looked up.
+    assert!(fs::read(shown.path("moved/f.bin")).unwrap() == bytes(0));
+    assert!(rustix::fs::openat(&deep, "f.bin", flags, rustix::fs::Mode::empty()).is_ok());
+}
+
+#[test]
+fn a_name_that_goes_leaves_the_files_other_names_readable() {
+    let Some(shown) = shown(Kind::None) else { return };
+    assert_eq!(fs::read(shown.path("second")).unwrap(), b"a few bytes");
+    assert_eq!(fs::read(shown.path("small")).unwrap(), b"a few bytes");
+    fs::remove_file(shown.below.path().join("small")).unwrap();
+    assert_eq!(fs::read(shown.path("second")).unwrap(), b"a few bytes");
+    assert_eq!(fs::metadata(shown.path("second")).unwrap().nlink(), 1);
+}
+
+#[test]
 fn a_tier_whose_folder_is_removed_costs_no_bytes() {
     let Some(shown) = shown(Kind::Disk) else { return };
     let half = File::open(shown.path("deep/f.bin")).unwrap();

@@ -41,6 +41,7 @@ class OpenedFile:
         self._file: File | None = None
         self._axes: dict[str, tuple[str, ...]] | None = None
         self._lock = threading.Lock()
+        _all_opened.add(self)
 
     def axes(self, variable: FileVariable) -> tuple[str, ...]:
         """The names of all axes of ``variable``, made up where the file has none."""
@@ -68,6 +69,7 @@ class OpenedFile:
         return _unpickled, (self.path, self._through)
 
 
+_all_opened: weakref.WeakSet[OpenedFile] = weakref.WeakSet()
 # All variables of a file that another process sent share one, which would otherwise be opened for each.
 _received: weakref.WeakValueDictionary[tuple[str, str | None], OpenedFile] = weakref.WeakValueDictionary()
 _received_lock = threading.Lock()
@@ -83,8 +85,11 @@ def _unpickled(path: str, through: TierOptions | None) -> OpenedFile:
 
 
 def _after_fork() -> None:
+    """Other threads of the parent may have held the locks."""
     global _received_lock
     _received_lock = threading.Lock()
+    for opened in list(_all_opened):
+        opened._lock = threading.Lock()
 
 
 os.register_at_fork(after_in_child=_after_fork)

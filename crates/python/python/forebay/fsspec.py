@@ -262,6 +262,23 @@ class ForebayFile(AbstractBufferedFile):  # type: ignore[misc]
         super().close()
         self._source = None
 
+    def __reduce__(self) -> Any:
+        """At its position in another process, where another file in its place is an error."""
+        version = self._details["size"], self._details["mtime"]
+        options = {**self.kwargs, "block_size": self.blocksize, "cache_type": self.cache.name if self.cache else "none"}
+        return _reopened, (self.fs, self.path, self.loc, version, options)
+
+
+def _reopened(
+    fs: ForebayFileSystem, path: str, position: int, version: tuple[int, float | None], options: dict[str, Any]
+) -> ForebayFile:
+    file = ForebayFile(fs, path, **options)
+    if (file._details["size"], file._details["mtime"]) != version:
+        file.close()
+        raise OSError(errno.ESTALE, "changed since it was opened; open it again", path)
+    file.seek(position)
+    return file
+
 
 def _is_url(path: str) -> bool:
     return "://" in path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from dask.distributed import Client, LocalCluster
 from page_code import make_files, run_page
 
 import forebay
+from forebay import _portable_set
+from forebay._dask_array import FieldRows
 
 Make = Callable[..., Path]
 COUNT = 100
@@ -129,6 +132,56 @@ def test_workers_refuse_files_that_were_changed(make: Make, client: Client) -> N
     make(x=np.arange(20.0) + 1)
     with pytest.raises(forebay.InvalidError, match="others here"):
         client.compute(array.sum()).result()
+
+
+def test_arrays_of_different_blocks_are_computed_together(make: Make) -> None:
+    ds = forebay.open(make(x=np.arange(100.0), y=np.arange(100.0) * 2), ["x", "y"])
+    halves, tenths = ds.to_dask("x", chunks=(50, 50)), ds.to_dask("x", chunks=(10,) * 10)
+    assert halves.name != tenths.name and halves.name == ds.to_dask("x", chunks=[50, 50]).name
+    other, part = ds.to_dask("y", chunks=(50, 50)), ds.take(range(50, 100)).to_dask("x", chunks=(25, 25))
+    found = dask.compute(halves.sum(), tenths.sum(), other.sum(), part.sum(), scheduler="threads")
+    assert found == (4950.0, 4950.0, 9900.0, 3725.0)
+
+
+def test_texts_are_cut_by_what_they_hold(make: Make) -> None:
+    for number in range(6):
+        path = make(f"{number}.h5", name=(np.array(["x" * 1000] * 100, object), {"dtype": h5py.string_dtype()}), x=np.arange(100))
+    ds = forebay.open(path.parent / "*.h5", ["name", "x"])
+    with dask.config.set({"array.chunk-size": "200kB"}):
+        assert ds.to_dask("name").chunks[0] == (200, 200, 200)
+        assert ds.to_dask("x").chunks[0] == (600,)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["written", "replaced"])
+def test_a_file_that_was_changed_before_an_array_was_made_is_refused(make: Make, is_replaced: bool) -> None:
+    path = make(x=np.arange(20.0), y=np.arange(20))
+    ds = forebay.open(path, ["x", "y"])
+    if is_replaced:
+        path.unlink()
+    make(x=np.arange(20.0) + 1, y=np.arange(20))
+    with pytest.raises(forebay.ForebayError, match="since it was opened"):
+        ds.to_dask("x").compute(scheduler="threads")
+    with pytest.raises(forebay.ForebayError, match="since it was opened"):
+        ds.where("x", (">", 3))
+
+
+def test_a_process_keeps_the_fields_of_a_graph_open_and_fewer_sets_with_tiers(make: Make) -> None:
+    names = [f"f{number}" for number in range(6)]
+    path = make(**{name: np.arange(40.0) + number for number, name in enumerate(names)})
+    _portable_set._open_sets.clear()
+    try:
+        arrays = [pickle.dumps(FieldRows(forebay.open(path, [name]), name)) for name in names]
+        assert [pickle.loads(array)[3] for array in arrays] == [3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+        first = list(_portable_set._open_sets.values())
+        assert len(first) == 6 and [pickle.loads(array)[-1] for array in arrays] == [39.0, 40.0, 41.0, 42.0, 43.0, 44.0]
+        assert all(one is again for one, again in zip(first, _portable_set._open_sets.values()))
+        ds = forebay.open(path, ["f0"], tiers=["memory:1MiB"])
+        for number in range(20):
+            portable = pickle.loads(pickle.dumps(_portable_set.PortableSet(ds.take([number]))))
+            assert portable.samples()[0]["f0"] == number
+        assert len(_portable_set._open_sets) == 6 + _portable_set.KEPT_WITH_TIERS
+    finally:
+        _portable_set._open_sets.clear()
 
 
 def test_the_engine_of_xarray_cuts_along_chunks_and_workers_read(make: Make, client: Client) -> None:

@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 def field_array(samples: Dataset | Subset, field: str, chunks: Any) -> Any:
     """The array that :meth:`forebay.Dataset.to_dask` gives."""
-    da, config = _dask()
+    da, config, tokenize = _dask()
     base = file_set_of(samples)
     whole_set = base._with_field(field)
     alone = Subset(whole_set, samples._part) if isinstance(samples, Subset) else whole_set
     rows = FieldRows(alone, field)
+    row_chunks = _row_chunks(alone, rows, chunks, config)
     return da.from_array(
         rows,
-        chunks=(_row_chunks(alone, rows, chunks, config), *rows.shape[1:]),
-        name=f"forebay-{field}-{rows.key}",
+        chunks=(row_chunks, *rows.shape[1:]),
+        # Blocks of arrays that are computed together are known by it: it stands for the samples and how they are cut.
+        name=f"forebay-{field}-{tokenize(rows, row_chunks)}",
         # Once in the graph, not once in each task: it says what is in all files.
         inline_array=False,
         asarray=False,
@@ -82,11 +84,11 @@ class FieldRows:
         self.dtype: np.dtype[Any] = np.dtype(object) if isinstance(none, list) else none.dtype
         self.shape: tuple[int, ...] = (len(samples), *(int(length or 0) for length in shape))
         self.ndim = len(self.shape)
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one sample."""
-        return int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
+        self.row_bytes = int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
+        """Bytes of one sample, of texts on average."""
+        if self.dtype.hasobject:
+            base = file_set_of(samples)
+            self.row_bytes = base.nbytes // max(len(base), 1)
 
     def __getitem__(self, key: Any) -> Any:
         key = key if isinstance(key, tuple) else (key,)
@@ -105,12 +107,13 @@ class FieldRows:
         return "forebay.FieldRows", self.key, self._field
 
 
-def _dask() -> tuple[Any, Any]:
+def _dask() -> tuple[Any, Any, Any]:
     try:
         import dask.array
+        import dask.base
         import dask.config
     except ModuleNotFoundError as error:
         if error.name != "dask":
             raise
         raise ModuleNotFoundError("to_dask needs dask: pip install 'dask[array]'", name="dask") from None
-    return dask.array, dask.config
+    return dask.array, dask.config, dask.base.tokenize

@@ -168,7 +168,8 @@ class Dataset(SetOperations):
             yield from loader
 
     def _with_field(self, field: str) -> Dataset:
-        """The same samples with one field alone, and its mask where it has one; all of them where it comes along with others."""
+        """The same samples with one field alone, and its mask where it has one; all of them where it comes along with others, or where
+        files were changed: reading them then is an error."""
         if field not in self.fields:
             raise ValueError(f"{field!r} is no field: there are {', '.join(self.fields)}")
         spec = json.loads(self._opened.spec)
@@ -176,11 +177,20 @@ class Dataset(SetOperations):
         one = named.get(field) or named[field.removesuffix("_mask")]
         files = spec["files"][one.get("files", 0)]
         text = json.dumps({"files": [files], "fields": {"fields": [{**one, "files": 0}]}})
+        told = self._opened.told()
         try:
-            alone = type(self)(text, self._options, None, self._through, (text, None))
+            alone = type(self)(text, self._options, None, self._through, (text, None), told)
         except InvalidError:
             return self
-        return alone if len(alone) == len(self) else self
+        return alone if len(alone) == len(self) and self._is_unchanged(told) else self
+
+    def _is_unchanged(self, told: bytes) -> bool:
+        """Whether the files are still those that were opened; ``told`` is what they held."""
+        try:
+            now = SampleReader(self._opened.spec, self._options, None, None, False, True, told)
+        except (InvalidError, FileNotFoundError):
+            return False
+        return now.fingerprint == self.fingerprint
 
     def _batch_loader(
         self,

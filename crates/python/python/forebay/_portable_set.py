@@ -18,8 +18,11 @@ from ._tiers import TierOptions
 if TYPE_CHECKING:
     from ._store import Store
 
-KEPT = 4
-"""Sets that a process keeps open for the next task, those used last: each has files, and perhaps tiers, of its own."""
+KEPT = 16
+"""Sets without tiers that a process keeps open for the next task, those used last: a field of a graph of dask is one."""
+
+KEPT_WITH_TIERS = 4
+"""Sets with tiers that it keeps open: each may have memory of its own."""
 
 _open_sets: OrderedDict[str, Dataset | Subset] = OrderedDict()
 _lock = threading.Lock()
@@ -31,6 +34,15 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def _drop_oldest() -> None:
+    """Leaves sets beyond those that are kept; who reads one of them goes on with it."""
+    with_tiers, without = [], []
+    for key, samples in _open_sets.items():
+        (with_tiers if file_set_of(samples).tiers else without).append(key)
+    for key in with_tiers[:-KEPT_WITH_TIERS] + without[:-KEPT]:
+        del _open_sets[key]
 
 
 class PortableSet:
@@ -67,8 +79,7 @@ class PortableSet:
             if found is None:
                 found = _open_sets[self.key] = self._open()
             _open_sets.move_to_end(self.key)
-            while len(_open_sets) > KEPT:
-                _open_sets.popitem(last=False)
+            _drop_oldest()
         return found
 
     def _open(self) -> Dataset | Subset:

@@ -21,8 +21,8 @@ def make(folder: Path) -> list[str]:
     random = np.random.default_rng(0)
     for number in range(2):
         with h5py.File(folder / f"{number}.h5", "w") as file:
-            file.create_dataset("image", data=random.integers(0, 255, (200, 16, 16), np.uint8), chunks=(20, 16, 16), compression="gzip")
-            file["label"] = np.arange(200) + 200 * number
+            file.create_dataset("image", data=random.integers(0, 255, (205, 16, 16), np.uint8), chunks=(20, 16, 16), compression="gzip")
+            file["label"] = np.arange(205) + 205 * number
     return [str(folder / f"{number}.h5") for number in range(2)]
 
 
@@ -33,8 +33,10 @@ def samples(shards: list[int], files: tuple[str, ...], seed: int) -> Iterator[di
 
     ds = forebay.open(list(files), fields=["image"], label="label")
     for shard in shards:
-        for batch in ds.loader(batch_size=50, shuffle="full", seed=seed, rank=shard, world=WORLD, tail="drop"):
-            yield from ({name: values[number] for name, values in batch.items()} for number in range(batch.size))
+        for batch in ds.loader(batch_size=50, shuffle="full", seed=seed, rank=shard, world=WORLD, tail="pad"):
+            # Index -1 fills the last batches up: no sample of its own.
+            for number in (batch.indices >= 0).nonzero()[0]:
+                yield {name: values[number] for name, values in batch.items()}
 
 
 WORLD = 4

@@ -28,12 +28,13 @@ def make_files(folder: Path) -> None:
         file["y"] = random.random(40, np.float32)
 
 
-def run_page(name: str) -> dict[str, Any]:
-    """Runs all programs of the page ``name`` one after another, in one namespace, which it returns."""
+def run_page(name: str, module: str = "page") -> dict[str, Any]:
+    """Runs all programs of the page ``name`` one after another, in one namespace, which it returns; as ``"__main__"`` with what is for a
+    program alone."""
     page = (DOCS / name).read_text()
     programs = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert programs
-    namespace: dict[str, Any] = {"__name__": "page"}
+    namespace: dict[str, Any] = {"__name__": module}
     for number, program in enumerate(programs):
         exec(compile(program, f"{name}, program {number}", "exec"), namespace)
     return namespace

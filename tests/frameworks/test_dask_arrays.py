@@ -199,5 +199,5 @@ def test_the_engine_of_xarray_cuts_along_chunks_and_workers_read(make: Make, cli
 def test_the_programs_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_files(tmp_path)
     monkeypatch.chdir(tmp_path)
-    left = run_page("dask.md")
+    left = run_page("dask.md", "__main__")
     assert left["mean"].shape == (16, 16) and len(left["by_class"]) == 4

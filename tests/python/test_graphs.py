@@ -265,6 +265,8 @@ def test_a_dataset_of_graphs_gives_each_as_pytorch_geometric_has_it(tmp_path: Pa
             for name, values in expected.items():
                 found = dataset.get(number)[name]
                 np.testing.assert_array_equal(found.reshape(values.shape).numpy(), values)
+        with pytest.raises(NotImplementedError, match="transform="):
+            dataset.apply(lambda one: None)
         assert dataset[-1].num_nodes == 4 and [one.num_nodes for one in dataset.map(lambda one: one)] == [3, 1, 5, 2, 7, 4]
     with pytest.raises(IndexError):
         dataset.get(6)

@@ -68,6 +68,8 @@ class GraphDataset(Dataset):
         return (function(graph) for graph in self)
 
     def apply(self, function: Callable[[Any], Any]) -> None:
-        """Calls ``function`` with each graph."""
-        for graph in self:
-            function(graph)
+        """Refused: HydraGNN's changes the graphs that a data set holds, and here every graph is made when it is asked for."""
+        raise NotImplementedError(
+            "graphs are made when they are asked for, so that what apply() changes in them would be lost: give the function as transform=, "
+            "or read what it makes of each graph from map()"
+        )

@@ -43,17 +43,18 @@ def columns_of(batch: Batch, axes: Mapping[str, int]) -> dict[str, Any]:
     return columns
 
 
-def one_row(rows: Iterable[FieldRow]) -> dict[str, Any]:
-    """A batch of one row with the types and shapes of ``rows``, of which a schema is made."""
+def example_rows(rows: Iterable[FieldRow]) -> dict[str, Any]:
+    """A batch of two rows with the types and shapes of ``rows``, of which a schema is made: samples whose lengths differ are of variable
+    shape only where two of them differ."""
     columns: dict[str, Any] = {}
     for name, code, shape, stored in rows:
         dtype = np.dtype(code)
         if stored == "texts":
-            columns[name] = _objects([[""]])
+            columns[name] = _objects([[""], [""]])
         elif stored in ("text", "string") or dtype.kind in "SUO":
-            columns[name] = _objects([""])
+            columns[name] = _objects(["", ""])
         elif None in shape:
-            columns[name] = _objects([np.zeros([1 if length is None else length for length in shape], dtype)])
+            columns[name] = _objects([np.zeros([open_len if length is None else length for length in shape], dtype) for open_len in (1, 2)])
         else:
-            columns[name] = np.zeros([1, *(length or 0 for length in shape)], dtype)
+            columns[name] = np.zeros([2, *(length or 0 for length in shape)], dtype)
     return columns

@@ -21,7 +21,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("forebay.ray needs Ray Data: pip install 'ray[data]'", name=error.name) from None
 
 from ._portable_set import PortableSet, file_set_of
-from ._ray_blocks import FieldRow, check_fields, columns_of, one_row
+from ._ray_blocks import FieldRow, check_fields, columns_of, example_rows
 from ._row_blocks import blocks_of_number, chunk_bounds, stored_facts
 from ._tiers import TierOptions
 
@@ -100,10 +100,13 @@ class SampleDatasource(ray.data.Datasource):  # type: ignore[misc, name-defined,
         # Once in the store of the cluster, not once in each task: it says what is in all files.
         source, schema = ray.put(self._source), self._schema()
         options = {**self._request_size(len(cuts) - 1), **self._options}
+        # How many rows a task gives is known only where it gives all of them.
+        has_all = options.get("on_error", "raise") == "raise"
         found = []
         for start, stop in zip(cuts, cuts[1:]):
             read = functools.partial(read_rows, source, start, stop, max(most // row_bytes, 1), options)
-            facts = {"num_rows": stop - start, "size_bytes": (stop - start) * row_bytes, "input_files": self._files.of(start, stop)}
+            rows = stop - start
+            facts = {"num_rows": rows if has_all else None, "size_bytes": rows * row_bytes, "input_files": self._files.of(start, stop)}
             found.append(_read_task(read, facts, schema, per_task_row_limit))
         return found
 
@@ -126,7 +129,7 @@ class SampleDatasource(ray.data.Datasource):  # type: ignore[misc, name-defined,
         """The schema of the blocks; nothing where it is known only from values."""
         if self._options.get("transforms") or self._options.get("normalize"):
             return None
-        return BlockAccessor.for_block(BlockAccessor.batch_to_block(one_row(self._rows))).schema()
+        return BlockAccessor.for_block(BlockAccessor.batch_to_block(example_rows(self._rows))).schema()
 
 
 def read_rows(source: Any, start: int, stop: int, block_rows: int, options: dict[str, Any]) -> Iterator[Any]:

@@ -61,8 +61,7 @@ def read(
             every node copies every file that one of its tasks reads of. ``read_threads`` (by default the processors
             of a task), ``memory``, ``transfer_size``, ``on_error``, ``transforms`` and ``normalize`` go to the loaders in the tasks.
     """
-    tiers = {name: options.pop(name) for name in _TIERS if options.get(name) is not None}
-    how = {name: options.pop(name) for name in _LOADER if name in options}
+    tiers, how = _taken(options, _TIERS), _taken(options, _LOADER)
     samples = _opened(source, fields, label, options)
     # A node copies what its own tasks read: each would copy every file otherwise.
     through: Any = {"whole_file": False, **tiers}
@@ -78,6 +77,12 @@ def read(
     known = inspect.signature(ray.data.read_datasource).parameters
     given["override_num_blocks" if "override_num_blocks" in known else "parallelism"] = blocks
     return ray.data.read_datasource(made, **given)
+
+
+def _taken(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Those of ``options`` with one of ``names``, which are taken out; of them ``None`` is the default."""
+    found = {name: options.pop(name, None) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _opened(source: Any, fields: Any, label: Any, options: dict[str, Any]) -> Any:

@@ -38,7 +38,8 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def _drop_oldest() -> None:
     """Leaves sets beyond those that are kept; who reads one of them goes on with it."""
-    with_tiers, without = [], []
+    with_tiers: list[str] = []
+    without: list[str] = []
     for key, samples in _open_sets.items():
         (with_tiers if file_set_of(samples).tiers else without).append(key)
     for key in with_tiers[:-KEPT_WITH_TIERS] + without[:-KEPT]:

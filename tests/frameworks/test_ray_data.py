@@ -25,6 +25,8 @@ from forebay._ray_source import SampleDatasource
 
 Make = Callable[..., Path]
 NODES = 2
+PROCESSORS = 2
+"""Of each node: as many of its processes read at a time, and share its tiers."""
 MIB = 1 << 20
 IS_OLD = int(ray.__version__.split(".")[1]) < 55
 IS_LONG = bool(os.environ.get("FOREBAY_LONG") or os.environ.get("FOREBAY_SLOW"))
@@ -38,13 +40,13 @@ def disks(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster(disks: list[Path]) -> Iterator[None]:
-    """Two nodes of one processor each, with a variable that leads each to its own disk."""
+    """Two nodes, with a variable that leads each to its own disk."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     # Memory of this machine that others use is none of Ray's.
     os.environ["RAY_memory_monitor_refresh_ms"] = "0"
     # Short: names of sockets are made of it.
     os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="ray-")
-    nodes = [{"num_cpus": 1, "object_store_memory": 100 * MIB, "env_vars": {"NODE_DISK": str(disk)}} for disk in disks]
+    nodes = [{"num_cpus": PROCESSORS, "object_store_memory": 100 * MIB, "env_vars": {"NODE_DISK": str(disk)}} for disk in disks]
     made = Cluster(initialize_head=True, head_node_args={**nodes[0], "include_dashboard": False})
     try:
         for node in nodes[1:]:
@@ -154,7 +156,7 @@ def test_tasks_begin_and_end_with_chunks(tmp_path: Path) -> None:
     assert len(SampleDatasource(ds, tiers={"tiers": ["memory:64MiB"]}).get_read_tasks(7)) == 1
     assert len(SampleDatasource(ds, tiers={"tiers": ["memory:64MiB"], "tier_block": "4KiB"}).get_read_tasks(7)) == len(tasks)
     # Of a small set: four tasks for each processor.
-    assert SampleDatasource(ds).task_count() == 4 * NODES
+    assert SampleDatasource(ds).task_count() == 4 * NODES * PROCESSORS
     assert SampleDatasource(ds.take([])).get_read_tasks(3) == []
     limited = SampleDatasource(ds).get_read_tasks(4, 10)
     assert sum(task.metadata.num_rows for task in limited) == 400

@@ -221,6 +221,17 @@ def test_batches_for_a_cuda_device_lie_in_memory_that_is_registered_for_it(ds: A
         same(np.asarray(batch["image"]), host["image"])
 
 
+def test_a_program_that_is_far_ahead_of_a_cuda_device_waits_for_it(ds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_jax_placement, "is_cuda", lambda device: True)
+    monkeypatch.setattr(_jax_placement, "QUEUED_COPIES", 0)
+    waited: list[int] = []
+    ready = jax.block_until_ready
+    monkeypatch.setattr(jax, "block_until_ready", lambda arrays: (waited.append(len(arrays)), ready(arrays))[1])
+    with pytest.warns(forebay.ForebayWarning, match="pageable"):
+        labels = [label for batch in forebay.jax.Loader(ds, batch_size=10, device=jax.devices()[2]) for label in batch["label"].tolist()]
+    assert labels == list(range(COUNT)) and set(waited) == {2}
+
+
 def test_an_error_comes_in_its_batchs_place(make: Make) -> None:
     path = make(x=(images(COUNT), {"chunks": (10, 6, 5, 3), "compression": "gzip"}), y=np.arange(COUNT, dtype="<i4"))
     with h5py.File(path) as file:

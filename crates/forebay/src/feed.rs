@@ -110,8 +110,9 @@ impl Feed {
             return Ok(self);
         }
         let batch_size = self.loader.options().batch_size;
-        // Two are the consumer's: one it is given while it still holds the one before.
-        let batches = self.loader.in_force().batches_ahead + 2;
+        // Two are the consumer's at least: one it is given while it still holds the one before.
+        let held = self.loader.options().held.max(2) as u64;
+        let batches = self.loader.in_force().batches_ahead + held;
         let backing = backing.unwrap_or_else(|| Arc::new(PlainBacking::default()));
         let room = BatchRoom { batch_size, batches, backing };
         self.loader.decorate(|maker| Ok(Arc::new(Transformed::new(maker, forms, spec, room)?)))?;

@@ -50,10 +50,13 @@ impl EpochCursor {
 
     /// The epoch that is begun next, and the position of its order where it begins.
     pub(crate) fn upcoming(&self) -> (u64, u64) {
-        match (self.is_set, self.position) {
-            (true, position) => (self.epoch, position),
-            (false, 0) => (self.epoch, 0),
-            (false, _) => (self.epoch + 1, 0),
+        let last = self.open.back().filter(|_| self.open.len() > 1);
+        match (self.is_set, last, self.position) {
+            (true, _, position) => (self.epoch, position),
+            // Epochs before it were taken, though they are not committed.
+            (false, Some(last), _) => (last.epoch + u64::from(last.committed > 0), 0),
+            (false, None, 0) => (self.epoch, 0),
+            (false, None, _) => (self.epoch + 1, 0),
         }
     }
 

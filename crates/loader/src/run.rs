@@ -195,6 +195,7 @@ impl Run {
     /// Makes a run that was begun ahead the consumer's.
     pub(crate) fn take_turn(&self) {
         self.pipeline.lock().turn = RunTurn::Current;
+        self.pipeline.room.notify_all();
     }
 
     /// Batches of the epoch, from where the run began.

@@ -138,6 +138,9 @@ impl Needs {
         // Two are the consumer's: one it is given while it still holds the one before.
         let rest = memory.saturating_sub(self.unit.saturating_mul(2)).min(memory / 2).saturating_sub(scratch);
         let fitting = (rest / room_of(self.batch)).saturating_sub(2);
+        // With those that the consumer holds besides, they are within all of it.
+        let all = memory.saturating_sub(self.unit.saturating_mul(2)).saturating_sub(scratch);
+        let fitting = fitting.min((all / room_of(self.batch)).saturating_sub(self.held.saturating_add(2)));
         let has_room = self.least_ahead().saturating_add(scratch) <= memory;
         // Units that stay for the next epoch have better use of memory than long runs.
         let wanted = self.prefetch + threads;

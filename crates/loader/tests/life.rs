@@ -201,6 +201,43 @@ fn a_batch_of_a_run_begun_ahead_and_left_does_not_count_for_the_run_begun_in_its
 }
 
 #[test]
+fn a_start_in_the_middle_of_an_epoch_begins_it_once_more_whatever_was_committed_of_those_before() {
+    let maker = EmptyMaker::new(0);
+    for (committed, next_epoch) in [(None, 2), (Some(0), 2), (Some(2 * STEPS), 3)] {
+        let loader = loader(&maker, 4);
+        let mut taker = Taker::new(&loader, false);
+        let batches: Vec<_> = (0..=2 * STEPS).map(|_| taker.take()).collect();
+        if let Some(number) = committed {
+            loader.commit(batches[number].receipt());
+        }
+        let mut run = loader.start().unwrap();
+        assert_eq!(next(&loader, &mut run).unwrap().epoch, next_epoch, "{committed:?}");
+    }
+}
+
+#[test]
+fn a_run_begun_ahead_makes_no_more_batches_than_the_rest_of_the_one_before_leaves_room_for() {
+    let maker = EmptyMaker::new(0);
+    let loader = loader(&maker, 4);
+    let ahead = usize::try_from(loader.in_force().batches_ahead).unwrap();
+    let mut taker = Taker::new(&loader, true);
+    while taker.follower.is_none() {
+        taker.take();
+    }
+    let made = || maker.turns.lock().unwrap().keys().filter(|(epoch, _)| *epoch == 1).count();
+    let began = Instant::now();
+    while made() < 1 {
+        assert!(began.elapsed() < Duration::from_secs(300), "the next epoch is not begun ahead");
+        thread::yield_now();
+    }
+    // Threads that would make more have time to.
+    thread::sleep(Duration::from_millis(50));
+    assert!(made() <= (ahead / 2).max(1), "{} of {ahead}", made());
+    let all: Vec<_> = (0..STEPS).map(|_| taker.take()).collect();
+    assert!(all.iter().any(|batch| batch.epoch == 1));
+}
+
+#[test]
 fn the_first_batch_of_a_run_begun_ahead_waits_for_memory_until_its_epoch_has_come() {
     let maker = EmptyMaker::new(0);
     let loader = loader(&maker, 4);

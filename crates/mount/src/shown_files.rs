@@ -39,7 +39,7 @@ impl ShownFiles {
 
     /// Opens the file at `path` below the folder.
     pub(crate) fn open_below(&self, path: &Path) -> Result<ShownFile> {
-        let at = Locator::from_path(&self.path.join(path));
+        let at = Locator::from_path(self.path.join(path));
         let plain = self.folder.file(path).map_err(|error| Error::from_io(error).at(&at))?;
         for _ in 0..LOOKS {
             let found = plain.metadata().map_err(Error::from_io)?;

@@ -18,7 +18,8 @@ pub fn store_options_within(
         let bytes = factors.into_iter().fold(1u128, |bytes, factor| bytes.saturating_mul(factor.into()));
         batch_bytes = batch_bytes.saturating_add(bytes / u128::from(variable.sample_count().max(1)));
     }
-    let room = usize::try_from(u128::from(memory) / batch_bytes.max(1)).unwrap_or(usize::MAX).max(1);
+    let room = usize::try_from(u128::from(memory) / batch_bytes.max(1)).unwrap_or(usize::MAX);
+    let room = room.saturating_sub(options.held).max(1);
     let threads = options.read_threads.unwrap_or_else(|| ledger().threads()).min(room);
     // A thread has a batch of its own, besides those that were made ahead.
     let prefetch = options.prefetch.min(room.saturating_sub(threads));

@@ -189,7 +189,12 @@ impl Pipeline {
     /// True when the next run of batches may be made ahead of the consumer.
     pub(super) fn has_room(&self, queue: &BatchQueue) -> bool {
         let end = queue.next.saturating_add(self.pace.run_len).min(self.epoch.step_count());
-        end <= queue.deliver + self.pace.ahead()
+        let most = match queue.turn {
+            RunTurn::Current => self.pace.ahead(),
+            // The other half are the last batches of the run before.
+            RunTurn::Ahead => (self.pace.ahead() / 2).max(self.pace.run_len),
+        };
+        end <= queue.deliver + most
     }
 
     /// The next batch for thread `number` to work on: of those it has claimed, or of a run that it claims once there is room for
@@ -201,6 +206,8 @@ impl Pipeline {
             let is_end = claimed.is_empty() && queue.next >= self.epoch.step_count();
             if self.stop.load(Relaxed) || queue.over || is_end {
                 self.count_full(began);
+                // Those that are not needed now have nothing to come back for either.
+                self.needed.notify_all();
                 return None;
             }
             let is_wanted = self.pace.ahead == 0 && queue.has_sleeper && queue.next == queue.deliver;

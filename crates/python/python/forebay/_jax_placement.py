@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -62,6 +63,9 @@ class Placement:
     def batch_memory(self) -> LoaderMemory | None:
         """Memory that the devices copy from by themselves; nothing where batches do not go to such."""
         return None
+
+    def keep_pace(self, batch: Any) -> None:
+        """Waits where devices are too far behind."""
 
     def fill(self, raw: RawBatch, batch: dict[str, Any]) -> bool:
         """Puts the fields of ``raw`` into ``batch``, all by one call; false where it has to be field by field."""
@@ -135,6 +139,8 @@ class AheadPlacement(Placement):
         super().__init__(hand_over)
         self._cuda = next((one for one in devices if is_cuda(one)), None)
         self._watch: PinningWatch | None = None
+        # Of arrays, whose end may be noticed while another is counted.
+        self._copies, self._lock = 0, threading.RLock()
         if self._cuda is not None:
             self.held = QUEUED_COPIES
 
@@ -150,9 +156,24 @@ class AheadPlacement(Placement):
 
     def of_memory(self, memory: Memory) -> Any:
         self._hand_over.note("placed")
+        array = array_of(memory)
         if self._watch is not None:
             self._watch.look()
-        return self._put(array_of(memory), memory.name)
+            self._count(1)
+            weakref.finalize(array, self._count, -1)
+        return self._put(array, memory.name)
+
+    def keep_pace(self, batch: Any) -> None:
+        """Waits for the copy of ``batch``, which is not handed out yet, and so for all before it, where too many are under way."""
+        if self._copies <= QUEUED_COPIES:
+            return
+        arrays = jax.tree_util.tree_leaves(batch)
+        if self._copies > QUEUED_COPIES * len(arrays):
+            jax.block_until_ready(arrays)
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._copies += change
 
 
 class DevicePlacement(AheadPlacement):
@@ -184,7 +205,7 @@ class ShardedPlacement(AheadPlacement):
 
 def is_cuda(device: Any) -> bool:
     """Whether ``device`` is one of CUDA: those of ROCm are of the platform "gpu" too."""
-    return device.platform in ("gpu", "cuda") and "cuda" in device.client.platform_version.lower()
+    return getattr(device, "platform", "") in ("gpu", "cuda") and "cuda" in device.client.platform_version.lower()
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ._delivery import Delivery
-from ._forebay import BatchLoader, EpochRun, RawBatch
+from ._forebay import BatchLoader, EpochRun, InvalidError, RawBatch
 
 _PATIENCE_SECONDS = 5.0
 """How long an iteration that is closed waits for calls under way: one that takes longer ends when it does."""
@@ -70,6 +70,8 @@ class MappedBatches:
 
     def next(self) -> list[Any]:
         """The next batch alone, or nothing when the epoch is over."""
+        if self._process != os.getpid():
+            raise InvalidError("an epoch does not survive a fork; begin a new one in the child")
         loader, run = self._loader, self._run
         assert loader is not None
         if not self._threads:

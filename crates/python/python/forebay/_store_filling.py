@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ._added_arrays import AddedArrays, as_stored, is_text
 from ._batch import Batch
-from ._forebay import ForebayError, InvalidError, RawComm, RawFilling, RawStore
+from ._forebay import InvalidError, RawComm, RawFilling, RawStore
 from ._progress import share_progress
 from ._sizes import size_of, whole
 from ._subset import Subset
@@ -148,8 +148,12 @@ class StoreFilling:
         made = self._make_for(self._size_of(dataset))
         try:
             made.fill(dataset._reader, *options)
-        except ForebayError as error:
-            if error.kind != "full" or self.width == self.world:
+        except Exception as error:
+            if self.width == self.world:
+                raise
+            # Ranks may fail in different ways: all of them try again, or none.
+            known = self._told_by_all(None, {"is_full": getattr(error, "kind", None) == "full"}, is_patient=True)
+            if not all(one["is_full"] for one in known):
                 raise
             # Texts were longer than a guess, where only reading them shows how long they are.
             self._unmake()

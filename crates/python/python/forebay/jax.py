@@ -19,7 +19,7 @@ from ._jax_batch import Batch, jax
 
 from . import _batch, _dataset, _loader, _tiers  # isort: skip
 from ._forebay import EpochRun, ForebayError, LoaderMemory, RawBatch  # isort: skip
-from ._jax_placement import HandOver, narrow_types, placement_of, with_casts  # isort: skip
+from ._jax_placement import HandOver, Placement, narrow_types, placement_of, with_casts  # isort: skip
 from ._jax_source import RandomAccessDataSource  # isort: skip
 from ._sizes import whole  # isort: skip
 from ._store import Store  # isort: skip
@@ -71,7 +71,8 @@ class Loader(_loader.Loader):
         self._hand_over = HandOver()
         self._place = placement_of(self._hand_over, device, sharding)
         self._ahead = whole("device_prefetch", device_prefetch) if self._place.is_ahead else 0
-        self._held = self._ahead + self._place.held
+        is_mapped = any(options.get(name) is not None for name in ("map", "sample_map", "collate"))
+        self._held = self._ahead + (Placement.held if is_mapped else self._place.held)
         super().__init__(dataset, rank=rank, world=world, **options)
         tail = _loader._tail(options.get("tail"), options.get("drop_last", False))
         self._may_be_short = tail in (None, "short") and self._drawn is None and len(dataset) % (world * self.batch_size) > 0
@@ -120,7 +121,7 @@ class Loader(_loader.Loader):
         if self._ahead == 0:
             yield from super()._batches(run)
             return
-        yield from placed_ahead(run, self._batch, self._opened.commit, self._ahead)
+        yield from placed_ahead(run, self._batch, self._opened.commit, self._ahead, self._place.keep_pace)
 
     def _batch(self, raw: RawBatch) -> Any:
         batch = Batch.__new__(Batch)
@@ -163,9 +164,14 @@ class Loader(_loader.Loader):
 
 
 def placed_ahead(
-    run: EpochRun, make: Callable[[RawBatch], Any], commit: Callable[[RawBatch], None], ahead: int
+    run: EpochRun,
+    make: Callable[[RawBatch], Any],
+    commit: Callable[[RawBatch], None],
+    ahead: int,
+    keep_pace: Callable[[Any], None],
 ) -> Iterator[Any]:
-    """The batches of ``run``, each as ``make`` places it, ``ahead`` of the consumer; an error comes where its batch would have come."""
+    """The batches of ``run``, each as ``make`` places it, ``ahead`` of the consumer, after ``keep_pace`` had it; an error comes where
+    its batch would have come."""
     coming: deque[tuple[RawBatch, Any]] = deque()
     failed: BaseException | None = None
     while True:
@@ -182,6 +188,7 @@ def placed_ahead(
         except Exception as error:
             failed = error
         raw, batch = coming.popleft()
+        keep_pace(batch)
         commit(raw)
         yield batch
         # Nothing here holds on to it.

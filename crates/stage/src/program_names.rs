@@ -33,6 +33,9 @@ const WANTED: &str = "wanted";
 /// A holder does a few system calls; where it is stopped, others do without.
 const LOCK_LIMIT: Duration = Duration::from_secs(5);
 
+/// Descriptors of ours in a program have numbers from here on.
+const HIGH_NUMBERS: i32 = 128;
+
 /// Which folder a name is in, whatever paths lead to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FolderKey {
@@ -136,6 +139,8 @@ impl ProgramNames {
         let path = self.folder.join(LOCK);
         let at = |error: Error| error.at(path.display());
         let file = File::options().write(true).open(&path).map_err(|error| at(Error::from_io(error)))?;
+        // The file that a program is about to open gets the lowest number that is free.
+        let file = rustix::io::fcntl_dupfd_cloexec(&file, HIGH_NUMBERS).map_or(file, File::from);
         lock_within(&file, LockMode::Exclusive, LOCK_LIMIT).map_err(at)?;
         Ok(NamesLock { file })
     }

@@ -186,6 +186,8 @@ fn make(staging: &RunStaging, call: &OpenCall<'_>, place: &FilePlace) -> Option<
         image.discard();
         return None;
     }
+    // From now on all processes of the run look for names of staged files.
+    run_counts::begin();
     run_counts::add(RunCounter::StagedOpens, 1);
     Some(fd)
 }

@@ -3,7 +3,7 @@
 use std::{
     ffi::{OsStr, OsString},
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd, RawFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::ffi::{OsStrExt, OsStringExt},
     },
     path::PathBuf,
@@ -70,7 +70,10 @@ impl FilePlace {
             return None;
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::openat(folder, OsStr::from_bytes(above), flags, Mode::empty()).ok()?;
+        let opened = rustix::fs::openat(folder, OsStr::from_bytes(above), flags, Mode::empty()).ok()?;
+        // The program's own file gets the lowest number that is free.
+        let folder = kernel::kept_beside(opened.as_raw_fd())?;
+        drop(opened);
         let key = FolderKey::of(&folder).ok()?;
         Some(Self { folder, key, name: OsString::from_vec(name.to_vec()) })
     }
@@ -82,7 +85,6 @@ impl FilePlace {
 
     /// The path of the file, without links.
     pub(super) fn path(&self) -> Option<PathBuf> {
-        use std::os::fd::AsRawFd;
         Some(kernel::path_of(self.folder.as_raw_fd())?.join(&self.name))
     }
 }

@@ -81,7 +81,7 @@ bench-dlio: ## forebay bench next to DLIO itself, on the same workloads, and to 
 bench-papers: ## the evaluations of Stimulus and MONARCH at the size of one machine, theirs beside ours (ARGS="--only transfer")
 	@scripts/bench-papers.sh $(ARGS)
 
-bench-frameworks: ## how fast TensorFlow and JAX are fed, next to TFRecord, generators over h5py, and NumPy (ARGS="jax --scale 0.1")
+bench-frameworks: ## how fast TensorFlow, JAX and Ray are fed, next to TFRecord, generators and maps over h5py, and NumPy (ARGS="jax --scale 0.1")
 	@scripts/bench-frameworks.sh $(ARGS)
 
 bench-run: ## a training script of h5py and PyTorch under forebay run, on an emulated parallel file system

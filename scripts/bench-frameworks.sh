@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# How fast TensorFlow and JAX are fed: bench-frameworks.sh [tensorflow|jax] [ARGS of benches/frameworks/run.py]
+# How fast TensorFlow, JAX and Ray are fed: bench-frameworks.sh [tensorflow|jax|ray] [ARGS of benches/frameworks/run.py]
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
-declare -a wanted=(tensorflow jax)
+declare -a wanted=(tensorflow jax ray)
 case ${1:-} in
-tensorflow | jax)
+tensorflow | jax | ray)
     wanted=("$1")
     shift
     ;;

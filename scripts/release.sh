@@ -44,8 +44,8 @@ pack_sources() {
 build_plugins() {
     local package=$unpacked/python/forebay/hdf5 plugin
     (cd "$unpacked" && "$VENV/bin/cargo-zigbuild" zigbuild --quiet --release --locked --offline --target "$1.$GLIBC" \
-        -p forebay-vfd -p forebay-vol -p forebay-preload)
-    for plugin in vfd vol preload; do
+        -p forebay-vfd -p forebay-vol -p forebay-preload -p forebay-tensorflow)
+    for plugin in vfd vol preload tensorflow; do
         install -D -m 755 "$CARGO_TARGET_DIR/$1/release/libforebay_$plugin.so" "$package/$plugin/libforebay_$plugin.so"
     done
 }
@@ -56,7 +56,15 @@ build_wheel() {
         --compatibility "manylinux_${GLIBC/./_}" --interpreter "$FOREBAY_PYTHON" --out "$3")
 }
 
-# Wheel and command for target $1, from the source archive alone.
+# The C interface for target $1, in the folder $2. It is no part of the Python package, nor of its source archive.
+build_capi() {
+    # Optimised across crates, functions for C that other crates have would be the library's own, and be shown.
+    (cd "$ROOT" && CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_STRIP=symbols "$VENV/bin/cargo-zigbuild" zigbuild --quiet \
+        --release --locked --target "$1.$GLIBC" -p forebay-capi)
+    "$ROOT/scripts/capi.sh" --library "$CARGO_TARGET_DIR/$1/release/libforebay_capi.so" "$2" >/dev/null
+}
+
+# Wheel and command for target $1, from the source archive alone, and the C interface.
 build() {
     local machine folder
     machine=$(machine_of "$1")
@@ -77,6 +85,8 @@ build() {
     # Where the command looks for them.
     cp -r "$unpacked/python/forebay/hdf5" "$folder/hdf5"
     find "$folder/hdf5" -type f -not -name '*.so' -delete
+    say "the C interface for $machine"
+    build_capi "$1" "$folder/capi"
     cp "$ROOT"/LICENSE* "$folder/"
     "$FOREBAY_PYTHON" "$ROOT/scripts/third_party.py" forebay-cli "$folder/THIRD-PARTY.txt"
     tar czf "$dist/$(basename "$folder").tar.gz" --owner 0 --group 0 --numeric-owner --sort name -C "$work" "$(basename "$folder")"
@@ -100,6 +110,7 @@ check_here() {
     say "the wheel on this machine"
     "$ROOT/scripts/check_wheel.sh" "$dist"
     "$ROOT/scripts/check_sdist.sh" "$dist"
+    "$ROOT/scripts/check_capi.sh" "$work/forebay-$version-x86_64-linux/capi"
     "$ROOT/scripts/check_debian11.sh" "$dist"/forebay-*x86_64.whl "$work/forebay-$version-x86_64-linux/forebay" || case $? in
         3) leave_out "CHECKED: import and loading in Debian 11" ;;
         *) exit 1 ;;

@@ -27,8 +27,7 @@ use_fresh_index
     need_packages tests/requirements-python.txt
     need_packages tests/requirements-formats.txt
     "$ROOT/scripts/mpi.sh"
-    need_environment tensorflow tests/requirements-tensorflow.txt
-    need_environment jax tests/requirements-jax.txt
+    for framework in tensorflow jax engines ray; do need_environment "$framework" "tests/requirements-$framework.txt"; done
 ) >/dev/null 2>&1 &
 ahead=$!
 # An environment that is half made would be used again.
@@ -90,5 +89,5 @@ say "tests of the Python package"
 # Most of them wait for processes they started: one more at a time than there are processors.
 FOREBAY_BIN=$forebay PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses "$(($(nproc) < 4 ? $(nproc) + 1 : 4))" \
     --dist worksteal "$ROOT/tests/python"
-say "TensorFlow and JAX"
+say "TensorFlow, JAX, Dask, Ray"
 "$ROOT/scripts/test-frameworks.sh" "$site"

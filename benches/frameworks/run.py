@@ -1,4 +1,4 @@
-"""How fast TensorFlow and JAX are fed, next to what their users have otherwise: run.py tensorflow|jax --folder DIR.
+"""How fast TensorFlow, JAX and Ray are fed, next to what their users have otherwise: run.py tensorflow|jax|ray --folder DIR.
 
 Each contestant is a process of its own, epochs follow each other for some seconds with opening and the turn from one to the next
 included, and contestants take turns; the best round of each counts. The sets are those of the loader benchmark.
@@ -7,6 +7,7 @@ included, and contestants take turns; the best round of each counts. The sets ar
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import pathlib
@@ -28,11 +29,7 @@ LONGEST_S = 900
 
 def contestants(framework: str) -> Any:
     """Name and opener of each contestant; openers take a workload and give an object with `epoch(number)`."""
-    if framework == "tensorflow":
-        import tensorflow_feeds as feeds
-    else:
-        import jax_feeds as feeds
-    return feeds
+    return importlib.import_module(f"{framework}_feeds")
 
 
 def measure(framework: str, workload: Any, name: str, seconds: float) -> float:
@@ -78,13 +75,13 @@ def verdicts(workload: str, goals: list[Any], best: dict[str, float]) -> Iterato
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("framework", choices=["tensorflow", "jax"])
+    parser.add_argument("framework", choices=["tensorflow", "jax", "ray"])
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="where the sets are kept")
     parser.add_argument("--scale", type=float, default=1.0, help="size of the sets")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each contestant runs in a round, at least")
     parser.add_argument("--json", type=pathlib.Path, help="write the figures there")
-    parser.add_argument("--only", nargs="*", default=list(WANTED), help="workloads")
+    parser.add_argument("--only", nargs="*", help="workloads")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -93,7 +90,7 @@ def main() -> int:
         print(measure(args.framework, sets[args.one[0]], args.one[1], args.seconds))
         return 0
     feeds, results, ok = contestants(args.framework), [], True
-    for name in args.only:
+    for name in args.only or getattr(feeds, "WANTED", WANTED):
         workload = sets[name]
         make_sets.make(workload, lambda text: print(f"== {text}", file=sys.stderr))
         feeds.prepare(workload)

@@ -322,6 +322,25 @@ static void resume(char **words)
     expect(forebay_batch_epoch(next) == 9, "the epoch that was set");
     forebay_batch_free(next);
     forebay_loader_free(loader);
+    /* Of two batches of an epoch and one of the next, the first was used. */
+    how.batch_size = (length + 1) / 2;
+    how.epochs = 2;
+    check(forebay_loader_new(dataset, &how, &loader));
+    for (int i = 0; i < 3; i++)
+        check(forebay_loader_next(loader, -1, &taken[i]));
+    check(forebay_loader_commit(loader, taken[0]));
+    check(forebay_loader_save(loader, &state, &len));
+    check(forebay_loader_load(loader, state, len, 1));
+    for (uint64_t i = 1; i < 4; i++) {
+        check(forebay_loader_next(loader, -1, &next));
+        expect(forebay_batch_epoch(next) == i / 2, "the epochs again");
+        expect(forebay_batch_samples(next)[0] == (int64_t)(i % 2 * how.batch_size), "all that was not used");
+        forebay_batch_free(next);
+    }
+    forebay_free_string(state);
+    for (int i = 0; i < 3; i++)
+        forebay_batch_free(taken[i]);
+    forebay_loader_free(loader);
     forebay_dataset_free(dataset);
 }
 

@@ -206,6 +206,21 @@ def test_batches_go_to_another_device_ahead_of_the_consumer(ds: Any) -> None:
         forebay.jax.Loader(ds, device=device, sharding=jax.sharding.SingleDeviceSharding(device))
 
 
+def test_batches_for_a_cuda_device_lie_in_memory_that_is_registered_for_it(ds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # There is no such device here, and no CUDA runtime: the memory is that of a runtime that registers nothing, and it says so.
+    monkeypatch.setattr(_jax_placement, "is_cuda", lambda device: True)
+    monkeypatch.setattr(_jax_placement, "cuda_runtime", lambda: None)
+    device = jax.devices()[2]
+    with forebay.jax.Loader(ds, batch_size=10, device=device, shuffle="full") as loader:
+        with pytest.warns(forebay.ForebayWarning, match="from pageable memory.*no CUDA runtime"):
+            batches = list(loader)
+        pinned = loader.stats()["pinned"]
+    assert pinned["pageable_bytes"] > 0 == pinned["pinned_bytes"]
+    for batch, host in zip(batches, forebay.Loader(ds, batch_size=10, shuffle="full"), strict=True):
+        assert batch["image"].devices() == {device}
+        same(np.asarray(batch["image"]), host["image"])
+
+
 def test_an_error_comes_in_its_batchs_place(make: Make) -> None:
     path = make(x=(images(COUNT), {"chunks": (10, 6, 5, 3), "compression": "gzip"}), y=np.arange(COUNT, dtype="<i4"))
     with h5py.File(path) as file:

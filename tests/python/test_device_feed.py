@@ -17,7 +17,7 @@ from conftest import Make
 
 import forebay
 import forebay.torch
-from forebay import Ragged, _device_feed, _device_memory
+from forebay import Ragged, _device_feed, _device_memory, _pinned_memory
 from forebay._forebay import LoaderMemory
 
 COUNT = 600
@@ -336,7 +336,7 @@ def test_memory_that_is_not_pinned_is_warned_of_once() -> None:
         def stats(self) -> str:
             return '{"pageable_bytes": 5, "refusals": 2, "last_error": 2}'
 
-    watch = _device_memory.PinningWatch(Pageable())  # type: ignore[arg-type]
+    watch = _pinned_memory.PinningWatch(Pageable())  # type: ignore[arg-type]
     with pytest.warns(forebay.ForebayWarning, match="ulimit -l") as warned:
         watch.look()
         watch.look()

@@ -49,9 +49,10 @@ def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 def test_every_example_is_tested() -> None:
     names = sorted(path.name for path in EXAMPLES.glob("*.py"))
     learning = ["blocks", "climate", "groups", "images", "molecules", "reanalysis", "simulation", "weather"]
-    learning += ["accelerate", "cells", "ddp", "graphs", "lightning", "split"]
+    learning += ["accelerate", "cells", "ddp", "graphs", "hydragnn", "lightning", "split"]
     # Those of other frameworks than PyTorch run in environments of their own: tests/frameworks.
-    others = ["jax_images.py", "mpi_molecules.py", "numpy_minimal.py", "staged_checkpoint.py", "tensorflow_images.py"]
+    others = ["huggingface_datasets.py", "jax_images.py", "mpi_molecules.py", "numpy_minimal.py", "staged_checkpoint.py"]
+    others += ["tensorflow_images.py"]
     assert names == [*others, *sorted(f"torch_{name}.py" for name in learning)]
 
 
@@ -174,6 +175,19 @@ def test_ranks_that_hold_the_molecules_between_them_learn() -> None:
     errors = [float(error) for error in re.findall(r"error ([\d.]+)", said)]
     assert errors[-1] < errors[0] / 4, errors
     assert "600 molecules in 2 ranks" in said and "shared memory" in said, said
+
+
+@pytest.mark.slow
+def test_ranks_that_hold_graphs_between_them_learn_as_hydragnn_does() -> None:
+    said, *_ = succeed(2, f"""
+        sys.path.insert(0, {str(EXAMPLES)!r})
+        sys.argv = ["torch_hydragnn.py"]
+        import runpy
+        runpy.run_path({str(EXAMPLES / "torch_hydragnn.py")!r}, run_name="__main__")
+        """, timeout=150)
+    errors = [float(error) for error in re.findall(r"error ([\d.]+)", said)]
+    assert len(errors) == 8 and errors[-1] < errors[0] / 4, said
+    assert "600 graphs of 600" in said, said
 
 
 def test_the_graphs_of_a_batch_do_not_touch() -> None:

@@ -249,3 +249,40 @@ class _Missing:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == self.name:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_a_dataset_of_graphs_gives_each_as_pytorch_geometric_has_it(tmp_path: Path) -> None:
+    graphs = write(tmp_path / "a.h5", [3, 1, 5, 2, 7, 4])
+    ds = forebay.open(tmp_path / "a.h5", NAMES, samples=Ragged(offsets=OFFSETS, axis={"edge_index": 1}))
+    store = forebay.Store()
+    store.fill(ds)
+    for source in (ds, store, ds.take(slice(0, 6))):
+        dataset = forebay.torch.GraphDataset(source, dataset_name="small")
+        assert dataset.len() == len(dataset) == 6 and isinstance(dataset, torch.utils.data.Dataset)
+        for number, (graph, expected) in enumerate(zip(dataset, graphs, strict=True)):
+            assert isinstance(graph, geometric.Data) and graph.dataset_name == "small"
+            assert graph.num_nodes == len(expected["x"]) and graph.num_edges == expected["edge_index"].shape[1]
+            for name, values in expected.items():
+                found = dataset.get(number)[name]
+                np.testing.assert_array_equal(found.reshape(values.shape).numpy(), values)
+        assert dataset[-1].num_nodes == 4 and [one.num_nodes for one in dataset.map(lambda one: one)] == [3, 1, 5, 2, 7, 4]
+    with pytest.raises(IndexError):
+        dataset.get(6)
+    store.close()
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+def test_a_loader_of_pytorch_geometric_reads_the_graphs_of_a_batch_together(tmp_path: Path) -> None:
+    from torch.utils.data.distributed import DistributedSampler
+    from torch_geometric.loader import DataLoader as GraphLoader
+
+    graphs = write(tmp_path / "a.h5", [3, 1, 5, 2, 7, 4])
+    ds = forebay.open(tmp_path / "a.h5", NAMES, samples=Ragged(offsets=OFFSETS, axis={"edge_index": 1}))
+    dataset = forebay.torch.GraphDataset(ds, transform=lambda one: geometric.Data(x=one.x, edge_index=one.edge_index, y=one.energy))
+    seen = []
+    for rank in range(2):
+        sampler = DistributedSampler(dataset, num_replicas=2, rank=rank, seed=3)
+        for batch in GraphLoader(dataset, batch_size=2, sampler=sampler):
+            assert batch.num_graphs <= 2 and batch.ptr[-1] == len(batch.x) and len(batch.y) == batch.num_graphs
+            seen += batch.y.tolist()
+    assert sorted(seen) == sorted(float(graph["energy"]) for graph in graphs)

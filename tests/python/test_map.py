@@ -111,6 +111,66 @@ def test_leaving_early_ends_the_threads_and_the_next_epoch_is_whole(ds: forebay.
     assert sum(len(batch) for batch in loader) == COUNT
 
 
+@pytest.mark.parametrize("refresh", [False, True])
+def test_threads_stay_from_epoch_to_epoch(ds: forebay.Dataset, refresh: bool) -> None:
+    called_on: set[int] = set()
+
+    def note(batch: Any) -> Any:
+        called_on.add(threading.get_ident())
+        return batch.epoch, batch.indices.tolist()
+
+    loader = ds.loader(batch_size=3, shuffle="full", epochs=4, map=note, map_threads=2, refresh=refresh)
+    run = iter(loader)
+    received = [next(run)]
+    started = {thread.ident for thread in threading.enumerate() if thread.name.startswith("forebay-map")}
+    received += run
+    plain = [(b.epoch, b.indices.tolist()) for b in ds.loader(batch_size=3, shuffle="full", epochs=4)]
+    assert received == plain and called_on <= started and len(started) == 2
+    assert threads_left() == []
+
+
+def test_an_error_in_a_later_epoch_is_raised_at_its_batch(ds: forebay.Dataset) -> None:
+    def fails_once(batch: Any) -> Any:
+        if (batch.epoch, batch.step) == (2, 1):
+            raise KeyError("the second of the third")
+        return batch.epoch, batch.step
+
+    loader = ds.loader(batch_size=8, epochs=None, map=fails_once, map_threads=3)
+    received = []
+    with pytest.raises(KeyError, match="the second of the third"):
+        for place in loader:
+            received.append(place)
+    assert received == [(epoch, step) for epoch in range(2) for step in range(5)] + [(2, 0)]
+    assert threads_left() == []
+    assert (loader.state_dict()["epoch"], loader.state_dict()["position"]) == (2, 8)
+
+
+def test_a_state_over_the_border_of_epochs_counts_what_was_received(ds: forebay.Dataset) -> None:
+    def numbers(epochs: int) -> forebay.Loader:
+        return ds.loader(batch_size=7, shuffle="full", epochs=epochs, map=lambda batch: batch.indices.tolist(), map_threads=3)
+
+    whole = [index for batch in numbers(3) for index in batch]
+    for count in range(19):
+        loader = numbers(3)
+        run = iter(loader)
+        received = [index for _ in range(count) for index in next(run)]
+        state = loader.state_dict()
+        run.close()  # type: ignore[attr-defined]
+        if state["epoch"] < 3:
+            other = numbers(3 - state["epoch"])
+            other.load_state_dict(state)
+            received += [index for batch in other for index in batch]
+        assert received == whole, count
+
+
+def test_closing_the_loader_ends_the_threads_of_an_iteration_that_is_kept(ds: forebay.Dataset) -> None:
+    loader = ds.loader(batch_size=2, epochs=None, map=lambda batch: batch.step, map_threads=2)
+    run = iter(loader)
+    assert next(run) == 0 and len(threads_left()) == 2
+    loader.close()
+    assert threads_left() == []
+
+
 def test_samples_are_mapped_one_by_one_and_stacked_again(ds: forebay.Dataset) -> None:
     def jitter(sample: forebay.Sample) -> dict[str, Any]:
         noise = np.random.default_rng(sample.seed).normal()

@@ -216,3 +216,18 @@ def test_a_batch_knows_where_its_consumer_is_once_it_was_used(tmp_path: Path, sh
         assert raw.position == (state["epoch"], state["position"])
     assert positions == [(0, 20), (0, 40), (0, 60), (0, 80), (1, 0)]
     assert opened(tmp_path)._raw_batch([3]).position is None
+
+
+def test_tensorflow_knows_the_end_of_an_epoch_whose_last_samples_cannot_be_read_in_any_order_of_commits() -> None:
+    from forebay._tf_state import State
+
+    for order in ([(0, 5), (0, 10)], [(0, 10), (0, 5)]):
+        state = State()
+        state._attach({"epoch": 0, "position": 0})
+        for position in [(0, 5), (0, 10)]:
+            state._handed(position)
+        state._finished((1, 0))
+        assert state.epoch == 0 and state.is_behind
+        for position in order:
+            state.commit(position)
+        assert state.state_dict() == {"epoch": 1, "position": 0} and not state.is_behind

@@ -132,6 +132,44 @@ def test_texts_and_sequences_are_filled_and_added_by_all_ranks(tmp_path: Path) -
     )
 
 
+def test_empty_lists_of_one_rank_are_of_what_others_add() -> None:
+    succeed(
+        3,
+        """
+        with forebay.Store() as store:
+            store.add("tags", [["a", "bc"], []] if rank == 2 else [[], []])
+            store.add("numbers", [[], []] if rank else [np.arange(3), np.arange(1)])
+            batch = store.get_batch(range(6))
+            assert batch["tags"] == [[], [], [], [], ["a", "bc"], []], batch["tags"]
+            assert batch["numbers"].tolist() == [0, 1, 2, 0] and batch["numbers"].dtype == np.int64
+        """,
+    )
+
+
+def test_a_width_is_chosen_for_texts_much_longer_than_others_too(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    texts = ["a"] * 64
+    texts[20] = texts[50] = "x" * 1500_000
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("name", data=texts, dtype=h5py.string_dtype())
+    array = zarr.open_group(tmp_path / "a.zarr", mode="w").create_array("name", shape=(64,), chunks=(8,), dtype=str)
+    array[:] = np.array(texts, object)
+    succeed(
+        2,
+        f"""
+        for name in ("a.h5", "a.zarr"):
+            with forebay.Store(width="auto", limit="2MiB") as store:
+                sizes = []
+                # As on hosts that are far from each other: as few ranks as hold that much.
+                store._make_for = lambda size: sizes.append(size) or store._make(1 if size <= 2 << 20 else 2)
+                store.fill(forebay.open({str(tmp_path)!r} + "/" + name, ["name"]), progress=False)
+                assert store.width == 2 and sizes[0] == (3000_062 if name == "a.h5" else 64 * 64), sizes
+                lens = [len(text) for text in store.get_batch(range(64))["name"]]
+                assert lens == [1500_000 if number in (20, 50) else 1 for number in range(64)]
+        """,
+    )
+
+
 def test_restriped_samples_are_even_and_the_same() -> None:
     succeed(
         3,

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "memory that is handed to others by address and used again")]
 
 mod memory_block;
+mod recent_lens;
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +19,7 @@ use std::{
 
 use forebay_source::Result;
 
-use self::memory_block::MemoryBlock;
+use self::{memory_block::MemoryBlock, recent_lens::RecentLens};
 use crate::backing::{ALIGNMENT, Backing, LONG, PlainBacking, RegionUse, full};
 
 /// Lends memory and takes it back to lend it again: fresh pages cost four times as much to fill.
@@ -31,10 +32,6 @@ pub struct Arena {
     backing: Arc<dyn Backing>,
     /// The process that lends.
     process: u32,
-    /// Bytes that the fields of a batch took side by side, of late.
-    batch_len: AtomicUsize,
-    /// Bytes that were added behind them, at the most.
-    added_len: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +45,10 @@ struct FreeBlocks {
     reserved: u64,
     /// Threads that wait for memory to come back.
     waiting: usize,
+    /// Bytes that the fields of batches took side by side.
+    batch_lens: RecentLens,
+    /// Bytes that were added behind them.
+    added_lens: RecentLens,
 }
 
 impl Arena {
@@ -65,8 +66,6 @@ impl Arena {
             lent: AtomicU64::new(0),
             backing,
             process: process::id(),
-            batch_len: AtomicUsize::new(0),
-            added_len: AtomicUsize::new(0),
         })
     }
 
@@ -81,16 +80,29 @@ impl Arena {
         self.backing.region_use()
     }
 
-    /// A block for a batch whose first field takes `len` bytes: with room for the others where they are as long as before.
+    /// A block for a batch whose first field takes `len` bytes: with room for the others where they are as long as before. Room that
+    /// the batch may not need is taken within the limit alone.
     pub(crate) fn batch_block(self: &Arc<Self>, len: usize) -> Result<Arc<LentBlock>> {
-        let expected = self.batch_len.load(Relaxed).saturating_add(self.added_len.load(Relaxed));
-        self.lend(len.max(expected), 0).map(Arc::new)
+        let free = self.lock();
+        let expected = free.batch_lens.usual().saturating_add(free.added_lens.usual());
+        let taken = free.reserved.saturating_add(self.lent()).saturating_add(room(expected) as u64);
+        // Of batches that are all as long as this one, as many are lent as the limit was made for.
+        let has_room = free.batch_lens.is_steady() || taken <= free.limit;
+        drop(free);
+        self.lend(if has_room { len.max(expected) } else { len }, 0).map(Arc::new)
     }
 
-    /// Notes that the fields of a batch took `len` bytes side by side. What the longest took is forgotten little by little.
+    /// Notes that the fields of a batch took `len` bytes side by side.
     pub(crate) fn note_batch(&self, len: usize) {
-        let before = self.batch_len.load(Relaxed);
-        self.batch_len.store(len.max(before - before / 32), Relaxed);
+        self.lock().batch_lens.note(len);
+    }
+
+    /// Notes that `len` bytes were to be added behind a batch; not where another thread has the lock, which in a forked child it
+    /// may have for ever.
+    fn note_added(&self, len: usize) {
+        if let Ok(mut free) = self.free.try_lock() {
+            free.added_lens.note(len);
+        }
     }
 
     /// A block of at least `len` bytes, of which `used` are taken.
@@ -338,7 +350,7 @@ impl Buffer {
     /// Memory for `len` more bytes in the block of a batch; nothing where it has no room, which the next batch then has.
     pub fn beside(&self, len: usize) -> Option<Self> {
         if self.block.arena.region_use() != RegionUse::Blocks {
-            self.block.arena.added_len.fetch_max(side_by_side(len), Relaxed);
+            self.block.arena.note_added(side_by_side(len));
         }
         self.block.cut(len)
     }

@@ -110,6 +110,37 @@ mod tests {
     }
 
     #[test]
+    fn after_one_long_batch_the_others_take_no_more_than_they_need() {
+        let arena = joint_arena();
+        let batch = |lens: &[usize]| {
+            let memory = BatchMemory::new(&arena);
+            let fields: Vec<_> = lens.iter().map(|len| memory.take(*len).unwrap()).collect();
+            (Buffer::spanning(fields).0, arena.lent())
+        };
+        for _ in 0..3 {
+            drop(batch(&[4 << 20, 2 << 20]));
+        }
+        drop(batch(&[40 << 20, 2 << 20]));
+        for _ in 0..3 {
+            let (spans, lent) = batch(&[4 << 20, 2 << 20]);
+            assert_eq!((spans.len(), lent <= 8 << 20), (1, true), "{lent} bytes");
+        }
+    }
+
+    #[test]
+    fn room_that_a_batch_may_not_need_is_taken_within_the_limit_alone() {
+        let arena = joint_arena();
+        let batch = |len: usize| {
+            let memory = BatchMemory::new(&arena);
+            [len, len].map(|len| memory.take(len).unwrap())
+        };
+        drop(batch(20 << 20));
+        let held: Vec<_> = (0..3).map(|_| batch(1 << 20)).collect();
+        assert!(arena.lent() <= 64 << 20, "{} bytes for batches of 2 MiB", arena.lent());
+        drop(held);
+    }
+
+    #[test]
     fn plain_memory_has_each_field_apart() {
         let arena = Arena::new(1 << 20);
         let memory = BatchMemory::new(&arena);

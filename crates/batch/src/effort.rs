@@ -18,6 +18,15 @@ pub struct Effort {
     pub blocked: Duration,
 }
 
+impl Effort {
+    /// The same without `time` in which the thread was blocked for another reason than data.
+    #[must_use]
+    pub fn without_wait(self, time: Duration) -> Self {
+        let (wall, blocked) = (self.wall.saturating_sub(time), self.blocked.saturating_sub(time));
+        Self { wall, blocked, ..self }
+    }
+}
+
 impl AddAssign for Effort {
     fn add_assign(&mut self, other: Self) {
         self.wall += other.wall;

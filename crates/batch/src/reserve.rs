@@ -1,6 +1,9 @@
 //! Memory that is set aside before it is taken, so that batches made ahead stay within the limit whatever their lengths are.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -38,9 +41,22 @@ impl Arena {
                 MemoryTurn::Never => {
                     return Err(Error::new(ErrorKind::Invalid, "the batch is wanted no more"));
                 }
-                MemoryTurn::Later => self.wait_for_return(taken, LOOK_AGAIN),
+                MemoryTurn::Later => {
+                    let began = Instant::now();
+                    self.wait_for_return(taken, LOOK_AGAIN);
+                    turn.note_wait(began.elapsed());
+                }
             }
         }
+    }
+}
+
+impl ReservedMemory {
+    /// Gives up what is beyond `len` bytes.
+    pub fn shrink_to(&mut self, len: u64) {
+        let more = self.len.saturating_sub(len);
+        self.len -= more;
+        self.arena.give_up(more);
     }
 }
 
@@ -53,16 +69,16 @@ impl Drop for ReservedMemory {
 #[cfg(test)]
 mod tests {
     use std::{
-        sync::atomic::{AtomicU8, Ordering::Relaxed},
+        sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
         thread,
     };
 
     use super::*;
-    use crate::turn::AtOnce;
+    use crate::{stats::nanos, turn::AtOnce};
 
     /// 0: later, 1: now, 2: never.
     #[derive(Debug, Default)]
-    struct FixedTurn(AtomicU8);
+    struct FixedTurn(AtomicU8, AtomicU64);
 
     impl BatchTurn for FixedTurn {
         fn turn(&self) -> MemoryTurn {
@@ -71,6 +87,10 @@ mod tests {
                 1 => MemoryTurn::Now,
                 _ => MemoryTurn::Never,
             }
+        }
+
+        fn note_wait(&self, time: Duration) {
+            self.1.fetch_add(nanos(time), Relaxed);
         }
     }
 
@@ -90,16 +110,32 @@ mod tests {
     }
 
     #[test]
+    fn what_turns_out_to_be_too_much_is_given_up_and_no_more_than_once() {
+        let arena = Arena::new(1000);
+        let mut reserved = arena.reserve(500, &AtOnce).unwrap();
+        assert_eq!(arena.set_aside(300, false), Err(500));
+        reserved.shrink_to(100);
+        reserved.shrink_to(400);
+        assert_eq!(arena.set_aside(300, false), Ok(()));
+        drop(reserved);
+        assert_eq!(arena.set_aside(350, false), Ok(()), "300 are left of what was set aside");
+    }
+
+    #[test]
     fn a_batch_whose_turn_it_is_has_what_it_needs_and_one_that_nobody_wants_ends() {
         let arena = Arena::new(1000);
         drop(arena.reserve(1 << 30, &AtOnce).unwrap());
         let turn = FixedTurn::default();
         thread::scope(|scope| {
             let waiting = scope.spawn(|| arena.reserve(5000, &turn).map(drop));
+            while turn.1.load(Relaxed) == 0 {
+                assert!(!waiting.is_finished(), "what does not fit waits, and its wait is noted");
+                thread::yield_now();
+            }
             turn.0.store(1, Relaxed);
             waiting.join().unwrap().unwrap();
         });
-        let error = arena.reserve(5000, &FixedTurn(AtomicU8::new(2))).unwrap_err();
+        let error = arena.reserve(5000, &FixedTurn(AtomicU8::new(2), AtomicU64::new(0))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
     }
 }

@@ -75,6 +75,8 @@ counters! {
     copy_ns,
     /// Time in which threads waited for the consumer to take a batch.
     full_ns,
+    /// Time in which threads waited for memory of batches that the consumer has yet to let go.
+    memory_ns,
     /// Time in which the consumer waited for a batch.
     wait_ns,
 }
@@ -101,11 +103,12 @@ pub fn nanos(time: Duration) -> u64 {
 impl LoaderStats {
     /// Which stage limited the run, by where time went.
     pub fn bottleneck(&self) -> Bottleneck {
-        if self.wait_ns * 10 < self.full_ns {
+        if self.wait_ns.saturating_mul(10) < self.full_ns.saturating_add(self.memory_ns) {
             return Bottleneck::Consumer;
         }
-        match self.read_ns.max(self.decode_ns).max(self.copy_ns) {
+        match self.read_ns.max(self.decode_ns).max(self.copy_ns).max(self.memory_ns) {
             0 => Bottleneck::Nothing,
+            most if most == self.memory_ns => Bottleneck::Memory,
             most if most == self.decode_ns => Bottleneck::Decode,
             most if most == self.read_ns => Bottleneck::Read,
             _ => Bottleneck::Copy,
@@ -125,6 +128,8 @@ pub enum Bottleneck {
     Decode,
     /// Copying into batches: memory is the limit.
     Copy,
+    /// The limit on memory: batches that could be made ahead wait for room.
+    Memory,
     /// The consumer: batches wait for it.
     Consumer,
 }
@@ -139,6 +144,7 @@ impl Bottleneck {
             }
             Self::Decode => "decoding limits: more read threads, or a faster filter in the files would help",
             Self::Copy => "copying limits: this is as fast as the memory of this machine goes",
+            Self::Memory => "memory limits: batches wait for room; a higher memory= would help",
             Self::Consumer => "the consumer limits: batches wait for it",
         }
     }

@@ -1,6 +1,6 @@
 //! Whether a batch that is made ahead may take memory that is short.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// Whether a batch may take memory beyond the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,9 @@ pub enum MemoryTurn {
 pub trait BatchTurn: fmt::Debug + Sync {
     /// How it stands now.
     fn turn(&self) -> MemoryTurn;
+
+    /// Notes that the thread of the batch waited for memory for so long.
+    fn note_wait(&self, _time: Duration) {}
 }
 
 /// The turn of a batch that is made for a caller who waits for it.

@@ -207,7 +207,8 @@ int32_t forebay_loader_save(const forebay_loader *loader, char **state, size_t *
 /* Goes on from a state. strict: the files have to be those it was saved for, or copies of them; 0: as many samples do. The
  * rest of its epoch counts as one of `epochs`. */
 int32_t forebay_loader_load(forebay_loader *loader, const char *state, size_t len, int32_t strict);
-/* Counts a batch, and those before it, as used (manual_commit). */
+/* Counts a batch, and those before it, as used (manual_commit), also where those are of earlier epochs. Batches of an epoch that
+ * was left before its last one no longer count. */
 int32_t forebay_loader_commit(forebay_loader *loader, const forebay_batch *batch);
 /* What it did so far, as JSON: batches, samples, bytes and times, verdict, tiers, in_force. */
 int32_t forebay_loader_stats(const forebay_loader *loader, char **json);

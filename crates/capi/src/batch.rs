@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::{
     border::{OutArg, TextArg, c_text, handle, owned_text, place},
-    status::{OK, guard, guard_value},
+    status::{OK, free, guard},
 };
 
 /// `forebay_batch`: samples side by side. It holds what its tensors lie in; they outlive it.
@@ -195,8 +195,5 @@ extern "C" fn forebay_batch_failed(batch: Option<&BatchHandle>, json: OutArg<'_,
 /// Ends the batch; tensors of it stay. NULL is left alone.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_batch_free(batch: Option<Box<BatchHandle>>) {
-    guard_value((), || {
-        drop(batch);
-        Ok(())
-    });
+    free(batch);
 }

@@ -16,7 +16,7 @@ use crate::{
     batch::BatchHandle,
     border::{OutArg, handle, list, owned_text, place, versioned},
     dataset_arguments::DatasetArguments,
-    status::{OK, guard},
+    status::{OK, free, give, guard},
 };
 
 /// `forebay_dataset`: samples, and the tiers they are read through.
@@ -102,12 +102,7 @@ extern "C" fn forebay_dataset_open(
     options: *const DatasetArguments,
     dataset: OutArg<'_, Option<Box<DatasetHandle>>>,
 ) -> i32 {
-    guard(|| {
-        let dataset = place(dataset, "dataset")?.write(None);
-        let options = versioned(options, "forebay_dataset_options")?;
-        *dataset = Some(Box::new(DatasetHandle::open(&options)?));
-        Ok(OK)
-    })
+    give(dataset, "dataset", || DatasetHandle::open(&versioned(options, "forebay_dataset_options")?))
 }
 
 /// What the set is, as JSON.
@@ -139,20 +134,15 @@ extern "C" fn forebay_dataset_get(
     count: usize,
     batch: OutArg<'_, Option<Box<BatchHandle>>>,
 ) -> i32 {
-    guard(|| {
-        let batch = place(batch, "batch")?.write(None);
+    give(batch, "batch", || {
         let numbers = list(numbers, count, "numbers")?;
         let fields = handle(dataset, "dataset")?.samples.get(numbers)?;
-        *batch = Some(Box::new(BatchHandle::of_samples(fields, numbers)));
-        Ok(OK)
+        Ok(BatchHandle::of_samples(fields, numbers))
     })
 }
 
 /// Leaves the files and tiers. NULL is left alone.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_dataset_free(dataset: Option<Box<DatasetHandle>>) {
-    guard(|| {
-        drop(dataset);
-        Ok(OK)
-    });
+    free(dataset);
 }

@@ -11,7 +11,7 @@ use forebay::{
 
 use crate::{
     border::{OutArg, TextArg, handle, owned_text, place},
-    status::{OK, guard, guard_value},
+    status::{OK, free, give, guard},
 };
 
 /// `forebay_file`: a file that stays open.
@@ -41,12 +41,10 @@ impl FileHandle {
 /// Opens a file.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_file_open(path: TextArg, file: OutArg<'_, Option<Box<FileHandle>>>) -> i32 {
-    guard(|| {
-        let file = place(file, "file")?.write(None);
+    give(file, "file", || {
         let path = path.path("path")?;
-        let opened = open_file(&path)?;
-        *file = Some(Box::new(FileHandle { path, file: opened }));
-        Ok(OK)
+        let file = open_file(&path)?;
+        Ok(FileHandle { path, file })
     })
 }
 
@@ -80,8 +78,5 @@ extern "C" fn forebay_file_read(
 /// Closes the file; tensors of it stay. NULL is left alone.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_file_free(file: Option<Box<FileHandle>>) {
-    guard_value((), || {
-        drop(file);
-        Ok(())
-    });
+    free(file);
 }

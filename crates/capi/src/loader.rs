@@ -17,7 +17,7 @@ use crate::{
     border::{OutArg, handle, list, owned_text, place, versioned},
     dataset::DatasetHandle,
     loader_arguments::LoaderArguments,
-    status::{END, OK, TIMEOUT, guard, guard_value},
+    status::{END, OK, TIMEOUT, free, give, guard},
 };
 
 /// `forebay_loader`: gives batches, epoch after epoch.
@@ -33,6 +33,7 @@ pub(crate) struct LoaderHandle {
 /// How far the epochs of a start are.
 #[derive(Default)]
 struct LoaderProgress {
+    /// The one under way; after the last epoch of a start, that one.
     run: Option<Run>,
     /// The epoch after it, made ahead.
     follower: Option<Run>,
@@ -87,11 +88,8 @@ impl LoaderHandle {
         loop {
             let LoaderProgress { run, follower, begun } = &mut *progress;
             let Some(current) = run else {
-                if *begun >= self.epochs {
-                    return Ok(Next::End);
-                }
                 *run = Some(self.feed.start()?);
-                *begun += 1;
+                *begun = 1;
                 continue;
             };
             let next = match self.commits {
@@ -99,9 +97,10 @@ impl LoaderHandle {
                 false => self.feed.next_uncommitted(current, patience)?,
             };
             match next {
-                Next::End => {
-                    *run = follower.take().filter(|ahead| self.feed.follow(ahead));
-                    *begun += u64::from(run.is_some());
+                Next::End if *begun < self.epochs => {
+                    let ahead = follower.take().filter(|ahead| self.feed.follow(ahead));
+                    *current = ahead.map_or_else(|| self.feed.start_next(current), Ok)?;
+                    *begun += 1;
                 }
                 Next::Batch(_) if *begun < self.epochs && follower.is_none() => {
                     // Where it cannot be begun ahead, it is begun when its time has come, and says why it cannot be.
@@ -113,11 +112,12 @@ impl LoaderHandle {
         }
     }
 
-    /// Ends what is under way: the next batch is the first of another start.
+    /// Ends what is under way: the next batch is the first of another start. Batches of an epoch that is over can still be committed.
     fn restart(&self, then: impl FnOnce(&Feed) -> Result<()>) -> Result<()> {
         let mut progress = self.progress();
         then(&self.feed)?;
-        *progress = LoaderProgress::default();
+        let run = progress.run.take_if(|run| run.is_finished());
+        *progress = LoaderProgress { run, ..LoaderProgress::default() };
         Ok(())
     }
 }
@@ -129,11 +129,9 @@ extern "C" fn forebay_loader_new(
     options: *const LoaderArguments,
     loader: OutArg<'_, Option<Box<LoaderHandle>>>,
 ) -> i32 {
-    guard(|| {
-        let loader = place(loader, "loader")?.write(None);
+    give(loader, "loader", || {
         let options = versioned(options, "forebay_loader_options")?;
-        *loader = Some(Box::new(LoaderHandle::new(handle(dataset, "dataset")?, &options)?));
-        Ok(OK)
+        LoaderHandle::new(handle(dataset, "dataset")?, &options)
     })
 }
 
@@ -222,12 +220,12 @@ extern "C" fn forebay_loader_save(
 #[unsafe(no_mangle)]
 extern "C" fn forebay_loader_load(
     loader: Option<&LoaderHandle>,
-    state: *const u8,
+    state: *const c_char,
     len: usize,
     strict: i32,
 ) -> i32 {
     guard(|| {
-        let text = std::str::from_utf8(list(state, len, "state")?);
+        let text = std::str::from_utf8(list(state.cast::<u8>(), len, "state")?);
         let text =
             text.map_err(|error| Error::invalid("is not the state of a run").at("state").because(error))?;
         let state = LoaderState::from_json(text)?;
@@ -271,8 +269,100 @@ extern "C" fn forebay_loader_stats(loader: Option<&LoaderHandle>, json: OutArg<'
 /// Ends the loader and its threads; batches and tensors stay. NULL is left alone.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_loader_free(loader: Option<Box<LoaderHandle>>) {
-    guard_value((), || {
-        drop(loader);
-        Ok(())
-    });
+    free(loader);
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay::{
+        Batch, Options,
+        batch::{BatchMaker, BatchRequest, LoaderStats, MadeFields, MakerThreads},
+        plan::{SetIdentity, Shuffle},
+    };
+
+    use super::*;
+
+    /// Ten samples without fields.
+    #[derive(Debug)]
+    struct Numbers(SetIdentity);
+
+    impl BatchMaker for Numbers {
+        fn set(&self) -> &SetIdentity {
+            &self.0
+        }
+
+        fn threads(&self) -> MakerThreads {
+            MakerThreads::Any
+        }
+
+        fn make(&self, _: &BatchRequest<'_>) -> Result<MadeFields> {
+            Ok(MadeFields { fields: Vec::new(), unverified: None })
+        }
+
+        fn is_too_long(&self, _: u64) -> bool {
+            false
+        }
+
+        fn release_idle_memory(&self) {}
+
+        fn stats(&self) -> LoaderStats {
+            LoaderStats::default()
+        }
+    }
+
+    const EPOCHS: u64 = 3;
+
+    /// A loader of four batches an epoch, `epochs` of which come from one start.
+    fn loader(epochs: u64) -> LoaderHandle {
+        let (content, version) = ("numbers".to_owned(), "1".to_owned());
+        let set = SetIdentity { part_lens: vec![10], group_len: 5, content, version };
+        let options = Options { shuffle: Shuffle::Full, batch_size: 3, ..Options::default() };
+        let feed =
+            Feed::of_maker(Arc::new(Numbers(set)), Options { read_threads: Some(2), ..options }).unwrap();
+        LoaderHandle { feed, epochs, commits: false, progress: Mutex::default() }
+    }
+
+    /// The next batches, `count` at the most; after the end of all epochs of a start, those of another where there are to be more.
+    fn take(loader: &LoaderHandle, count: usize, mut starts: u64) -> Vec<Batch> {
+        let mut batches = Vec::new();
+        while batches.len() < count {
+            match loader.advance(TURN).unwrap() {
+                Next::Batch(batch) => batches.push(*batch),
+                Next::Waiting => {}
+                Next::End if starts == 0 => break,
+                Next::End => {
+                    starts -= 1;
+                    loader.restart(|_| Ok(())).unwrap();
+                }
+            }
+        }
+        batches
+    }
+
+    fn samples(batches: &[Batch]) -> Vec<u64> {
+        batches.iter().flat_map(|batch| batch.samples.iter().flatten().copied()).collect()
+    }
+
+    #[test]
+    fn whatever_was_committed_of_several_epochs_each_sample_comes_once_in_each() {
+        let whole = samples(&take(&loader(EPOCHS), usize::MAX, 0));
+        assert_eq!(whole.len(), 30);
+        for (epochs, starts) in [(EPOCHS, 0), (1, 2)] {
+            for (taken, committed) in (0..=12).flat_map(|taken| (0..=taken).map(move |used| (taken, used))) {
+                let before = loader(epochs);
+                let batches = take(&before, taken, starts);
+                if let Some(last) = committed.checked_sub(1) {
+                    before.feed.commit(batches[last].receipt());
+                }
+                let state = before.feed.state();
+                let after = loader(EPOCHS - state.epoch);
+                after.restart(|feed| feed.load_state(&state, StateCheck::Strict).map(drop)).unwrap();
+                let mut seen = samples(&batches[..committed]);
+                if state.epoch < EPOCHS {
+                    seen.extend(samples(&take(&after, usize::MAX, 0)));
+                }
+                assert_eq!(seen, whole, "{committed} of {taken}, {epochs} epochs of a start");
+            }
+        }
+    }
 }

@@ -13,8 +13,8 @@ use forebay::{
 };
 
 use crate::{
-    border::{OutArg, TextArg, handle, list, path_of, place},
-    status::{OK, TIMEOUT, guard, guard_value},
+    border::{OutArg, TextArg, handle, list, path_of},
+    status::{OK, TIMEOUT, free, give, guard},
 };
 
 /// `forebay_stage`: a staging area.
@@ -97,11 +97,7 @@ fn is_closed() -> Error {
 /// Opens a staging area: a folder, `memory`, or NULL for the one that is configured.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_stage_open(area: TextArg, stage: OutArg<'_, Option<Box<StageHandle>>>) -> i32 {
-    guard(|| {
-        let stage = place(stage, "stage")?.write(None);
-        *stage = Some(Box::new(StageHandle::open(area.text("area")?)?));
-        Ok(OK)
-    })
+    give(stage, "stage", || StageHandle::open(area.text("area")?))
 }
 
 /// A new file for a destination, where nothing changes before it is whole.
@@ -111,12 +107,10 @@ extern "C" fn forebay_stage_create(
     destination: TextArg,
     file: OutArg<'_, Option<Box<StageFileHandle>>>,
 ) -> i32 {
-    guard(|| {
-        let file = place(file, "file")?.write(None);
+    give(file, "file", || {
         let destination = destination.path("destination")?;
         let created = handle(stage, "stage")?.area.create(&path_of(&destination), StageOptions::default())?;
-        *file = Some(Box::new(StageFileHandle { state: RwLock::new(StageFileState::Open(created)) }));
-        Ok(OK)
+        Ok(StageFileHandle { state: RwLock::new(StageFileState::Open(created)) })
     })
 }
 
@@ -155,10 +149,7 @@ extern "C" fn forebay_stage_wait(file: Option<&StageFileHandle>, milestone: u32,
 /// Ends the handle; a file that was not sealed is given up, and its destination stays as it is. NULL is left alone.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_stage_file_free(file: Option<Box<StageFileHandle>>) {
-    guard_value((), || {
-        drop(file);
-        Ok(())
-    });
+    free(file);
 }
 
 /// Waits until all sealed files are durable, ends the threads, and frees the area, also where that fails. NULL is left alone.

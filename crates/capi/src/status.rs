@@ -58,6 +58,23 @@ pub(crate) fn guard_value<T>(otherwise: T, body: impl FnOnce() -> Result<T>) -> 
     guarded(body).unwrap_or(otherwise)
 }
 
+/// Puts what `make` gives into the place `out`, the argument `name`, as a handle that the caller owns; NULL where it fails.
+pub(crate) fn give<T>(out: OutArg<'_, Option<Box<T>>>, name: &str, make: impl FnOnce() -> Result<T>) -> i32 {
+    guard(|| {
+        let out = place(out, name)?.write(None);
+        *out = Some(Box::new(make()?));
+        Ok(OK)
+    })
+}
+
+/// Frees a handle that the caller owned.
+pub(crate) fn free<T>(handle: Option<Box<T>>) {
+    guard_value((), || {
+        drop(handle);
+        Ok(())
+    });
+}
+
 fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T, i32> {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(done) => done.map_err(|error| remember(&error)),

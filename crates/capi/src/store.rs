@@ -17,7 +17,7 @@ use crate::{
     dataset::DatasetHandle,
     loader::LoaderHandle,
     loader_arguments::LoaderArguments,
-    status::{OK, guard},
+    status::{OK, give, guard},
 };
 
 /// `forebay_store`: a set in the memory of all ranks.
@@ -77,12 +77,7 @@ extern "C" fn forebay_store_fill(
     data: TextArg,
     store: OutArg<'_, Option<Box<StoreHandle>>>,
 ) -> i32 {
-    guard(|| {
-        let store = place(store, "store")?.write(None);
-        let filled = StoreHandle::fill(handle(dataset, "dataset")?, width, data.text("data")?)?;
-        *store = Some(Box::new(filled));
-        Ok(OK)
-    })
+    give(store, "store", || StoreHandle::fill(handle(dataset, "dataset")?, width, data.text("data")?))
 }
 
 /// The number of this rank, and how many there are.
@@ -108,13 +103,11 @@ extern "C" fn forebay_store_get(
     count: usize,
     batch: OutArg<'_, Option<Box<BatchHandle>>>,
 ) -> i32 {
-    guard(|| {
-        let batch = place(batch, "batch")?.write(None);
+    give(batch, "batch", || {
         let numbers = list(numbers, count, "numbers")?;
         let slots: Vec<Option<u64>> = numbers.iter().map(|number| Some(*number)).collect();
         let fields = handle(store, "store")?.maker.fields_of(&slots, &Wait::at_most(GET_PATIENCE))?;
-        *batch = Some(Box::new(BatchHandle::of_samples(fields, numbers)));
-        Ok(OK)
+        Ok(BatchHandle::of_samples(fields, numbers))
     })
 }
 
@@ -125,11 +118,9 @@ extern "C" fn forebay_store_loader(
     options: *const LoaderArguments,
     loader: OutArg<'_, Option<Box<LoaderHandle>>>,
 ) -> i32 {
-    guard(|| {
-        let loader = place(loader, "loader")?.write(None);
+    give(loader, "loader", || {
         let options = versioned(options, "forebay_loader_options")?;
-        *loader = Some(Box::new(handle(store, "store")?.loader(&options)?));
-        Ok(OK)
+        handle(store, "store")?.loader(&options)
     })
 }
 

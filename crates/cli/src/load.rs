@@ -50,7 +50,7 @@ so far and exit code 130. With --state, the file holds where the run is: --epoch
 JSON: samples, file_count, fields[name, dtype, sample_shape], resumed, interrupted, epochs[epoch, complete, seconds, \
 first_batch_seconds, samples_per_second, bytes_per_second, read_factor, decode_factor, verdict, batches, samples, delivered_bytes, \
 read_bytes, requests, decoded_bytes, decoded_units, decoded_again, spilled_bytes, unspilled_bytes, skipped, skipped_batches, substituted, \
-read_ns, decode_ns, copy_ns, full_ns, wait_ns], troubles[sample, why], origin_latency{count, \
+read_ns, decode_ns, copy_ns, full_ns, memory_ns, wait_ns], troubles[sample, why], origin_latency{count, \
 mean_ns, p50_ns, p90_ns, p99_ns, max_ns} of reads from behind a network, verdict, advice; tiers{tiers[name, reads, \
 bytes, ns, used, quota, evicted, faults], origin{reads, bytes, ns}, placed, placed_bytes, refused, ahead, ahead_bytes, wait_ns, \
 waiting, backlog, saved, epochs[the same, epoch, hit_ratio]} with tiers; error and kind if it failed.";

@@ -122,8 +122,12 @@ pub(crate) fn rates(samples: f64, bytes: f64) -> String {
 /// Where time went: that of threads is summed over all of them.
 pub(crate) fn times(stats: &LoaderStats) -> String {
     let time = |nanos: u64| seconds(nanos as f64 / 1e9);
+    let memory = match stats.memory_ns {
+        0 => String::new(),
+        waited => format!("waited for memory {}, ", time(waited)),
+    };
     format!(
-        "read {}, decode {}, copy {}, threads waited {}, consumer waited {}",
+        "read {}, decode {}, copy {}, threads waited {}, {memory}consumer waited {}",
         time(stats.read_ns),
         time(stats.decode_ns),
         time(stats.copy_ns),

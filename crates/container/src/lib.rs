@@ -14,7 +14,7 @@
 //! | `container`, `variable`, `dimension_scales` | what is there, and which attributes are a format's own |
 //! | `dtype/` | what one element is, and how it is stored |
 //! | `extents`, `chunk_table`, `source_index`, `segments`, `shards`, `boxes`, `mapping`, `mappings`, `interval_tree`, `heap` | where values lie: chunks, segments, shards, boxes, parts of other variables |
-//! | `shape`, `grid`, `selection`, `slabs`, `runs`, `windows`, `window_axis`, `sample_index`, `series`, `repeated`, `gaps` | arithmetic of chunks, hyperslabs, ranges read as one, and boxes that are samples, over several files too, but not over gaps |
+//! | `shape`, `grid`, `selection`, `slabs`, `runs`, `windows`, `window_axis`, `sample_index`, `sample_starts`, `series`, `repeated`, `gaps` | arithmetic of chunks, hyperslabs, ranges read as one, and boxes that are samples, over several files too, but not over gaps |
 //! | `sample_spec` | what a sample is, as the user says it |
 //! | `row_alone`, `cost`, `chunk_sizes` | whether rows can be read by themselves, what that costs, how long stored chunks are |
 //! | `native/`, `nonstandard`, `convert`, `scalar`, `array` | stored elements as the machine's own numbers, values with a shape |
@@ -53,6 +53,7 @@ mod row_alone;
 pub mod runs;
 pub mod sample_index;
 pub mod sample_spec;
+pub mod sample_starts;
 mod saved;
 mod scalar;
 mod segments;

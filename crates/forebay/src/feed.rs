@@ -132,14 +132,14 @@ impl Feed {
 
     /// Begins an epoch, and tells the tiers what is in it.
     pub fn start(&self) -> Result<Run> {
-        if let Some(tiers) = &self.tiers {
-            self.close_epoch(tiers);
-            // First the tiers: what the loader's threads are at by then would be fetched twice.
-            let (epoch, position) = self.loader.upcoming();
-            self.lock().current = Some((epoch, tiers.stats()));
-            self.foresee(tiers, epoch, position)?;
-        }
+        self.begin_tiers(self.loader.upcoming())?;
         self.loader.start()
+    }
+
+    /// Begins the epoch after that of `before`, whose batches can still be committed, as [`Loader::start_next`] does.
+    pub fn start_next(&self, before: &Run) -> Result<Run> {
+        self.begin_tiers(self.loader.upcoming_after(before))?;
+        self.loader.start_next(before)
     }
 
     /// Begins to make the next epoch ahead, as [`Loader::start_after`] does; never where there are tiers, which have one epoch at
@@ -262,6 +262,15 @@ impl Feed {
     /// The tiers.
     pub fn tiers(&self) -> Option<&Arc<Tiered>> {
         self.tiers.as_ref()
+    }
+
+    /// Has the tiers begin an epoch at a position of it. First the tiers: what the loader's threads are at by then would be fetched
+    /// twice.
+    fn begin_tiers(&self, (epoch, position): (u64, u64)) -> Result<()> {
+        let Some(tiers) = &self.tiers else { return Ok(()) };
+        self.close_epoch(tiers);
+        self.lock().current = Some((epoch, tiers.stats()));
+        self.foresee(tiers, epoch, position)
     }
 
     /// Tells the tiers what the epoch that has begun will read.

@@ -17,6 +17,7 @@
 //! | `index_cache` | descriptions of files, kept in the user's cache folder |
 //! | `statistics` | statistics of a set in one pass, saved beside the index |
 //! | `told_containers` | descriptions of files that another rank made |
+//! | `selected_fields` | the fields that a loader gives out |
 //! | `feed` | a loader, the tiers it reads through, and what it tells them of the future |
 //! | `foresight` | what a loader knows of the future, as tiers want to know it |
 //! | `job_comm` | the ranks of the job, by what its launcher says |
@@ -37,6 +38,7 @@ mod origins;
 mod parallel_map;
 mod peer_tier;
 pub mod sample_words;
+mod selected_fields;
 mod set;
 mod slow;
 mod statistics;
@@ -75,6 +77,7 @@ pub use joined_files::JoinedFiles;
 pub use open::{open, open_file, open_file_with};
 pub use origins::Origins;
 pub use peer_tier::{PeerTier, join_job};
+pub use selected_fields::{selected_fields, selected_names};
 pub use set::{NameKind, SetSpec, open_named_set, open_set, open_set_among, open_set_on};
 pub use slow::SlowFiles;
 pub use statistics::{StatisticsRun, forms_of, saved_statistics};

@@ -57,6 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "forebay-preload",
         &["forebay-config", "forebay-plugin", "forebay-scratch", "forebay-source", "forebay-tier"],
     ),
+    ("forebay-tensorflow", &["forebay-config", "forebay-source", "forebay-tier"]),
     ("forebay-workload", &["forebay-source"]),
     (
         "forebay-launch",
@@ -91,6 +92,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const LEAN: &[(&str, &[&str])] = &[
     ("forebay-config", RUNTIMES),
     ("forebay-preload", RUNTIMES),
+    ("forebay-tensorflow", RUNTIMES),
     ("forebay-vfd", RUNTIMES),
     ("forebay-vol", RUNTIMES),
 ];

@@ -77,7 +77,7 @@ impl BatchMaker for FileMaker {
     }
 
     fn is_too_long(&self, sample: u64) -> bool {
-        self.set.most_bytes(sample) > self.shares.memory
+        self.set.most_bytes(sample, self.shares.memory) > self.shares.memory
     }
 
     fn release_idle_memory(&self) {

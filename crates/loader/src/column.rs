@@ -1,9 +1,8 @@
 //! One field of a sample, over all files.
 
 use std::{
-    num::NonZeroU64,
     ops::Range,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, atomic::AtomicUsize},
 };
 
 use forebay_container::{
@@ -12,13 +11,15 @@ use forebay_container::{
     cf::ValueKind,
     recode::Recode,
     sample_index::SampleIndex,
+    sample_starts::SampleStarts,
     series::SeriesWindows,
+    shape::product,
     unpack::{Unpacked, Unpacker},
 };
 use forebay_format::Opened;
 use forebay_source::Error;
 
-use crate::{spec::Convert, to_usize::to_usize};
+use crate::spec::Convert;
 
 /// One field of a sample, over all files.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub(crate) struct Column {
     /// One for each file.
     pub(crate) parts: Vec<ColumnPart>,
     /// The first sample of each file, and one past the last of all.
-    pub(crate) starts: Starts,
+    pub(crate) starts: SampleStarts,
     /// Which columns of a dense row the values of a sparse one stand in.
     pub(crate) dense: Option<DenseColumn>,
     /// True when every group of a file is a part of its own.
@@ -53,6 +54,8 @@ pub(crate) struct Column {
     pub(crate) elements: Option<ValueKind>,
     /// How many of these a sample usually has, once that was looked at.
     pub(crate) usual_items: OnceLock<u64>,
+    /// Bytes of a sample of the last batch that was read, where only reading shows how long they are; 0 before.
+    pub(crate) read_len: AtomicUsize,
 }
 
 /// Where the values of sparse rows go.
@@ -156,52 +159,6 @@ pub(crate) fn named(opened: &Opened, variable: &Variable, error: Error) -> Error
     }
 }
 
-/// Where the samples of each file begin.
-#[derive(Debug)]
-pub(crate) struct Starts {
-    /// One for each file, and one past the last sample of all.
-    starts: Vec<u64>,
-    /// Samples of a file, where all have as many: then no search is needed.
-    every: Option<NonZeroU64>,
-}
-
-impl Starts {
-    /// Files of `counts` samples.
-    pub(crate) fn new(counts: impl IntoIterator<Item = u64>) -> Option<Self> {
-        let mut starts = vec![0u64];
-        for count in counts {
-            starts.push(starts.last()?.checked_add(count)?);
-        }
-        let first = starts.get(1).copied().unwrap_or(0);
-        let is_even = starts.windows(2).all(|two| two[1] - two[0] == first);
-        let every = if is_even { NonZeroU64::new(first) } else { None };
-        Some(Self { starts, every })
-    }
-
-    /// The first sample of file `part`.
-    fn of(&self, part: usize) -> u64 {
-        self.starts[part]
-    }
-
-    /// The file that has `sample`.
-    fn part(&self, sample: u64) -> usize {
-        match self.every {
-            Some(every) => to_usize(sample / every),
-            None => self.starts.partition_point(|start| *start <= sample).saturating_sub(1),
-        }
-    }
-
-    /// Samples of all files.
-    fn len(&self) -> u64 {
-        self.starts.last().copied().unwrap_or(0)
-    }
-
-    /// Samples of each file.
-    pub(crate) fn counts(&self) -> Vec<u64> {
-        self.starts.windows(2).map(|two| two[1] - two[0]).collect()
-    }
-}
-
 /// Where a sample is: in which file, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SampleAt {
@@ -250,7 +207,7 @@ impl Column {
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.starts.len()
+        self.starts.total()
     }
 
     /// The type of an element in a batch.
@@ -378,36 +335,8 @@ impl Column {
     }
 }
 
-/// The product of all of `shape`.
-fn product(shape: &[u64]) -> u64 {
-    shape.iter().fold(1, |product: u64, len| product.saturating_mul(*len))
-}
-
 /// The product of `shape` but for `axis`.
 pub(crate) fn others(shape: &[u64], axis: usize) -> u64 {
     let rest = shape.iter().enumerate().filter(|(at, _)| *at != axis);
     rest.fold(1, |product: u64, (_, len)| product.saturating_mul(*len))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sample_is_found_in_its_file_whether_files_have_as_many_or_not() {
-        for counts in [vec![4, 4, 4], vec![3, 0, 5, 0, 0, 2], vec![7], vec![0, 2]] {
-            let starts = Starts::new(counts.clone()).unwrap();
-            let samples =
-                counts.iter().enumerate().flat_map(|(part, count)| (0..*count).map(move |at| (part, at)));
-            for (sample, (part, at)) in samples.enumerate() {
-                let sample = sample as u64;
-                assert_eq!(
-                    (starts.part(sample), sample - starts.of(starts.part(sample))),
-                    (part, at),
-                    "{counts:?}"
-                );
-            }
-            assert_eq!(starts.counts(), counts);
-        }
-    }
 }

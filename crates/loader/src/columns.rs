@@ -1,12 +1,13 @@
 //! The columns of a set: each field found in its files, cut into samples, its types joined.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, atomic::AtomicUsize};
 
 use forebay_container::{
     Dtype, Variable,
     cf::ValueKind,
     native,
     sample_index::SampleIndex,
+    sample_starts::SampleStarts,
     unpack::{Unpacked, Unpacker, widest},
 };
 use forebay_format::Opened;
@@ -14,7 +15,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     boundary::{self, BoundsCache},
-    column::{Column, ColumnPart, DenseColumn, MemberPlace, SampleForm, Starts, named},
+    column::{Column, ColumnPart, DenseColumn, MemberPlace, SampleForm, named},
     group_parts, join,
     ride::{self, Leading},
     series, sparse,
@@ -120,7 +121,7 @@ fn plain_column(
         SampleIndex::Series(part) => part.windows().begins(),
         _ => parts.iter().map(|part| part.index.count()).collect(),
     };
-    let starts = Starts::new(counts)
+    let starts = SampleStarts::new(counts)
         .ok_or_else(|| Error::new(ErrorKind::Invalid, "more samples than can be counted"))?;
     let (form, elements) =
         variable::form(elements, boundary::form(samples, &parts)?).map_err(|error| parts[0].named(error))?;
@@ -145,6 +146,7 @@ fn plain_column(
         is_grouped: samples.groups().is_some(),
         elements,
         usual_items: OnceLock::new(),
+        read_len: AtomicUsize::new(0),
     };
     check_convert(&column).map_err(|error| column.parts[0].named(error))?;
     Ok(column)

@@ -20,9 +20,9 @@
 //! | `setup`, `shares`, `longest` | what is decided before anything is read; how memory is divided; samples that are too long for it |
 //! | `cache`, `ledger`, `horizon` | decoded units in memory, by their next use, and on disk when there is no room |
 //! | `batch` | samples side by side; its memory, DLPack and the seam `BatchMaker` are the crate `batch`'s |
-//! | `file_maker`, `assemble/`, `convert_sample`, `scratch_vec` | batches from files |
+//! | `file_maker`, `assemble/`, `convert_sample` | batches from files |
 //! | `make_batch`, `left_out` | a batch and the errors of its samples; batches of which nothing can be read |
-//! | `run/`, `depth` | an epoch and the threads that make it ahead; how many of them, by how long they wait for data |
+//! | `run/` | an epoch and the threads that make it ahead; how many of them, the crate `batch` decides |
 //! | `tuning` | what is done for latency alone, with a switch for each |
 //! | `loader`, `cursor`, `samples` | epochs of batches; what the consumer has used of them; samples by number |
 //! | `schedule` | which bytes samples need, and when: for tiers that fetch ahead |
@@ -41,7 +41,6 @@ mod column;
 mod columns;
 mod convert_sample;
 mod cursor;
-mod depth;
 mod estimate;
 mod file_maker;
 mod fingerprint;
@@ -61,7 +60,6 @@ mod ride;
 mod run;
 mod samples;
 mod schedule;
-mod scratch_vec;
 mod series;
 mod set;
 mod setup;

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_batch::{Backing, BatchMaker, LoaderCounters, LoaderStats, PlainBacking};
+use forebay_batch::{Backing, BatchMaker, Depth, LoaderCounters, LoaderStats, PlainBacking};
 use forebay_plan::{
     Epoch, Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, Resumed, STATE_VERSION, SetIdentity,
     StateCheck,
@@ -15,12 +15,11 @@ use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 use crate::{
     batch::{Batch, Receipt},
     cursor::EpochCursor,
-    depth::Depth,
     estimate::Estimate,
     file_maker::FileMaker,
     make_batch::RunSpec,
     options::Options,
-    run::{Next, Run, RunPace},
+    run::{Next, Run, RunPace, RunTurn},
     schedule::Schedule,
     set::SampleSet,
     setup::{InForce, ReaderKind, file_maker},
@@ -101,6 +100,11 @@ impl Loader {
         self.cursor().upcoming()
     }
 
+    /// The same where that is by [`start_next`](Self::start_next) after `before`.
+    pub fn upcoming_after(&self, before: &Run) -> (u64, u64) {
+        self.cursor().upcoming_after(before.number())
+    }
+
     /// Begins an epoch: the one that was set or loaded, or else the one after the last that was begun.
     pub fn start(&self) -> Result<Run> {
         self.start_steps(u64::MAX)
@@ -112,7 +116,21 @@ impl Loader {
         cursor.begin();
         let epoch = cursor.plan.epoch(cursor.epoch, cursor.position)?.in_run(cursor.runs).first_steps(steps);
         drop(cursor);
-        self.start_run(epoch)
+        self.start_run(epoch, RunTurn::Current)
+    }
+
+    /// Begins the epoch after that of `before`, all of whose batches were handed out: they can still be committed. Where they were
+    /// not all handed out, or another epoch was set, it is as [`start`](Self::start).
+    pub fn start_next(&self, before: &Run) -> Result<Run> {
+        let mut cursor = self.cursor();
+        let after = cursor.after(before.number());
+        let Some((number, epoch)) = after.filter(|(number, _)| cursor.follow(*number)) else {
+            drop(cursor);
+            return self.start();
+        };
+        let epoch = cursor.plan.epoch(epoch, 0)?.in_run(number);
+        drop(cursor);
+        self.start_run(epoch, RunTurn::Current)
     }
 
     /// Begins to make the epoch after that of `run`, while the last batches of that wait for the consumer; nothing where it is
@@ -121,23 +139,27 @@ impl Loader {
         if !run.is_nearly_over() {
             return Ok(None);
         }
-        let cursor = self.cursor();
+        let mut cursor = self.cursor();
         let Some((number, epoch)) = cursor.after(run.number()) else { return Ok(None) };
         let epoch = cursor.plan.epoch(epoch, 0)?.in_run(number);
         drop(cursor);
-        self.start_run(epoch).map(Some)
+        self.start_run(epoch, RunTurn::Ahead).map(Some)
     }
 
     /// Goes on with `run`, which [`start_after`](Self::start_after) gave; false where another epoch was set since, and `run` is
     /// of no use.
     pub fn follow(&self, run: &Run) -> bool {
-        self.cursor().follow(run.number(), run.epoch())
+        let follows = self.cursor().follow(run.number());
+        if follows {
+            run.take_turn();
+        }
+        follows
     }
 
-    fn start_run(&self, epoch: Epoch) -> Result<Run> {
+    fn start_run(&self, epoch: Epoch, turn: RunTurn) -> Result<Run> {
         let (maker, counters) = (Arc::clone(&self.maker), Arc::clone(&self.counters));
         let spec = RunSpec { maker, on_error: self.options.on_error, counters };
-        Run::start(spec, epoch, self.pace.clone())
+        Run::start(spec, epoch, self.pace.clone(), turn)
     }
 
     /// Begins an epoch, as [`start`](Self::start) does, and gives its batches.
@@ -170,9 +192,11 @@ impl Loader {
     /// # Contract
     ///
     /// - A state that is taken now goes on with the batch after it, also where later ones were handed out.
-    /// - Batches before it count as used too. One that is committed again, or after a later one, changes nothing.
-    /// - A batch of a run that was followed by another run, or by [`load_state`](Self::load_state) or
-    ///   [`set_epoch`](Self::set_epoch), changes nothing.
+    /// - Batches before it count as used too, those of epochs before it among them. One that is committed again, or after a later
+    ///   one, changes nothing.
+    /// - A batch of an epoch that was left for another [`start`](Self::start), or for [`load_state`](Self::load_state) or
+    ///   [`set_epoch`](Self::set_epoch), changes nothing. One whose epoch was handed out as a whole and
+    ///   [followed](Self::follow) by the next counts.
     pub fn commit(&self, receipt: Receipt) {
         self.cursor().commit(receipt);
     }

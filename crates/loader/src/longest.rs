@@ -18,13 +18,13 @@ struct Longest<'a> {
 }
 
 impl SampleSet {
-    /// The most bytes that one field of `sample` takes at once.
-    pub(crate) fn most_bytes(&self, sample: u64) -> u64 {
+    /// The most bytes that one field of `sample` takes at once, where no more than `memory` bytes are taken to find out.
+    pub(crate) fn most_bytes(&self, sample: u64, memory: u64) -> u64 {
         let bytes = |column: &Column| {
             let located = column.locate(sample);
             let part = column.part(located);
             match column.elements {
-                Some(_) => column.needed_alone(part, located.number).unwrap_or(0),
+                Some(_) => column.needed_alone(part, located.number, memory).unwrap_or(0),
                 None => column.bytes_of(part, located.number),
             }
         };

@@ -12,8 +12,8 @@ use forebay_batch::LoaderCounters;
 use forebay_plan::Epoch;
 use forebay_source::{Error, ErrorKind, Result, ledger};
 
-use self::pipeline::Pipeline;
-pub(crate) use self::pipeline::RunPace;
+use self::pipeline::{Pipeline, StepTurn};
+pub(crate) use self::pipeline::{RunPace, RunTurn};
 use crate::{batch::Batch, left_out::LeftOutBatches, make_batch::RunSpec};
 
 /// What asking for a batch gives.
@@ -42,10 +42,10 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Run {
     /// Starts threads that make the batches of `epoch`, ahead of the consumer as `pace` says.
-    pub(crate) fn start(spec: RunSpec, epoch: Epoch, pace: RunPace) -> Result<Self> {
+    pub(crate) fn start(spec: RunSpec, epoch: Epoch, pace: RunPace, turn: RunTurn) -> Result<Self> {
         let busy = pace.depth.busy();
         pace.depth.begin(Instant::now());
-        let pipeline = Arc::new(Pipeline::new(spec, epoch, pace));
+        let pipeline = Arc::new(Pipeline::new(spec, epoch, pace, turn));
         let run = Self {
             pipeline: Arc::clone(&pipeline),
             left_out: LeftOutBatches::default(),
@@ -112,7 +112,10 @@ impl Run {
         queue.deliver += 1;
         drop(queue);
         let began = Instant::now();
-        let batch = self.pipeline.make(step, step, || false).inspect_err(|_| self.fail());
+        let batch = self
+            .pipeline
+            .make(&StepTurn::new(&self.pipeline, step), step, || false)
+            .inspect_err(|_| self.fail());
         self.count_wait(began);
         Ok(Next::Batch(Box::new(batch?)))
     }
@@ -187,6 +190,11 @@ impl Run {
         let queue = self.pipeline.lock();
         let left = self.step_count().saturating_sub(queue.deliver);
         !queue.over && queue.next >= self.step_count() && left <= (self.pipeline.pace.ahead / 2).max(1)
+    }
+
+    /// Makes a run that was begun ahead the consumer's.
+    pub(crate) fn take_turn(&self) {
+        self.pipeline.lock().turn = RunTurn::Current;
     }
 
     /// Batches of the epoch, from where the run began.

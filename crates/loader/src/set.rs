@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use forebay_container::{Dtype, Member, cf::ValueKind, sample_index::SampleIndex};
 use forebay_format::Opened;
+use forebay_plan::SetIdentity;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
@@ -21,6 +22,8 @@ pub struct SampleSet {
     pub(crate) columns: Vec<Column>,
     len: u64,
     fingerprints: Fingerprints,
+    /// By what orders and states know the samples, where it is not what follows from these fields.
+    pub(crate) identity: Option<SetIdentity>,
 }
 
 impl SampleSet {
@@ -45,7 +48,7 @@ impl SampleSet {
             return Err(Error::new(ErrorKind::Invalid, what).hint("every field needs as many samples"));
         }
         let fingerprints = Fingerprints::of(&spec, &columns);
-        Ok(Self { spec, columns, len, fingerprints })
+        Ok(Self { spec, columns, len, fingerprints, identity: None })
     }
 
     /// The same files with the fields `names` alone; an error where these do not stand by themselves.
@@ -60,6 +63,12 @@ impl SampleSet {
             files.push(opened);
         }
         Self::new(SampleSpec { fields }, &files)
+    }
+
+    /// The same, known to orders and states by `identity`: that of a set of these fields and others.
+    #[must_use]
+    pub fn known_as(self, identity: SetIdentity) -> Self {
+        Self { identity: Some(identity), ..self }
     }
 
     /// What a sample is.
@@ -98,6 +107,9 @@ impl SampleSet {
 
     /// Samples of each file of the field with the most bytes.
     pub(crate) fn part_lens(&self) -> Vec<u64> {
+        if let Some(identity) = &self.identity {
+            return identity.part_lens.clone();
+        }
         self.largest_column().map_or_else(Vec::new, Column::file_lens)
     }
 
@@ -125,23 +137,42 @@ impl SampleSet {
         variable.map(usual).fold(0, u64::saturating_add)
     }
 
-    /// How long each sample of field `number` of [`fields`](Self::fields) is along the axis that differs, of texts in bytes; nothing
-    /// where all have one shape, and where only reading a sample tells.
-    pub fn joined_lens(&self, number: usize) -> Option<Vec<u64>> {
+    /// As [`delivered_len`](Self::delivered_len), with every text and sequence as long as its reference says: no less than they take,
+    /// but where only reading them shows that.
+    pub fn most_delivered_len(&self) -> Result<u64> {
+        let mut sum = self.fixed_len().saturating_mul(self.len);
+        for column in self.columns.iter().filter(|column| column.elements.is_some()) {
+            let items = match column.all_item_counts()? {
+                Some(counts) => counts.into_iter().fold(0, u64::saturating_add),
+                None => column.usual_items().saturating_mul(self.len),
+            };
+            sum = sum.saturating_add(items.saturating_mul(column.final_len() as u64));
+        }
+        Ok(sum)
+    }
+
+    /// How long each sample of field `number` of [`fields`](Self::fields) is along the axis that differs; nothing where all have one
+    /// shape, and where only reading a sample shows it: that of texts, which end at the first NUL of what is stored.
+    pub fn joined_lens(&self, number: usize) -> Result<Option<Vec<u64>>> {
         let of_fields = self
             .columns
             .iter()
             .flat_map(|column| std::iter::repeat_n(column, 1 + usize::from(column.has_mask())));
-        let column = of_fields.into_iter().nth(number).filter(|column| column.dense.is_none())?;
-        if column.elements.is_some() {
-            return column.all_item_counts();
+        let column = of_fields.into_iter().nth(number).filter(|column| column.dense.is_none());
+        let Some((column, SampleForm::Joined { axis, .. })) = column.map(|column| (column, &column.form))
+        else {
+            return Ok(None);
+        };
+        match column.elements {
+            Some(ValueKind::Number) => return column.all_item_counts(),
+            Some(_) => return Ok(None),
+            None => {}
         }
-        let SampleForm::Joined { axis, .. } = &column.form else { return None };
         let lens = column
             .parts
             .iter()
             .flat_map(|part| (0..part.sample_count()).map(|sample| column.len_along(part, sample, *axis)));
-        Some(lens.collect())
+        Ok(Some(lens.collect()))
     }
 
     /// Each field's name, type and the shape of one sample: `None` along the axis that differs.

@@ -18,12 +18,12 @@ const DECODED_BYTES: u64 = 256 << 10;
 
 /// By what the samples of `set` are known to orders and states, wherever they are loaded from.
 pub fn set_identity(set: &SampleSet) -> SetIdentity {
-    SetIdentity {
+    set.identity.clone().unwrap_or_else(|| SetIdentity {
         part_lens: set.part_lens(),
         group_len: shuffle_group_len(set),
         content: set.content_fingerprint().to_owned(),
         version: set.fingerprint().to_owned(),
-    }
+    })
 }
 
 /// Samples of a group: those of a stretch of the field with the most bytes.

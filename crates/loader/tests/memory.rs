@@ -62,13 +62,14 @@ unsafe impl Backing for Memfd {
     }
 
     fn map(&self, len: usize) -> Result<NonNull<u8>> {
+        // One at a time: of two that make the file longer, the shorter length may be set last.
+        let mut regions = self.regions.lock().unwrap();
         let at = self.len.fetch_add(len as u64, Relaxed);
         ftruncate(&self.file, at + len as u64).map_err(|errno| Error::from_io(errno.into()))?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the system's choice touches no other memory.
         let mapped = unsafe { mmap(ptr::null_mut(), len, access, MapFlags::SHARED, &self.file, at) };
         let start = mapped.map_err(|errno| Error::from_io(errno.into()))?.cast::<u8>();
-        let mut regions = self.regions.lock().unwrap();
         regions.push((start.addr(), at, len));
         self.peak.fetch_max(regions.iter().map(|(.., len)| *len as u64).sum(), Relaxed);
         Ok(NonNull::new(start).unwrap())

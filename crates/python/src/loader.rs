@@ -11,6 +11,7 @@ use forebay::{
     forms_of,
     loader::{Next, Run},
     plan::{LoaderState, Resumed, StateCheck},
+    selected_fields, selected_names,
     transform::{FieldForm, TransformSpec, Transformed},
 };
 use pyo3::prelude::*;
@@ -47,15 +48,18 @@ impl BatchLoader {
         transforms: Option<&str>,
         backing: Option<Arc<dyn Backing>>,
     ) -> PyResult<Self> {
-        let spec: TransformSpec = transforms
-            .map_or(Ok(TransformSpec::default()), serde_json::from_str)
-            .map_err(|error| misread(&error))?;
+        let spec = transform_spec(transforms)?;
         let feed = feed.transformed(&forms, &spec, backing).map_err(raised)?;
         let forms =
             if spec.is_none() { forms } else { Transformed::forms_of(&forms, &spec).map_err(raised)? };
         show_warnings(py)?;
         Ok(Self { feed: Closable::new("loader", feed), set: None, forms })
     }
+}
+
+/// What `transforms` (JSON) say is done.
+fn transform_spec(transforms: Option<&str>) -> PyResult<TransformSpec> {
+    transforms.map_or(Ok(TransformSpec::default()), serde_json::from_str).map_err(|error| misread(&error))
 }
 
 #[pymethods]
@@ -76,6 +80,8 @@ impl BatchLoader {
         let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let (set, tiers, origin_latency) = reader.loader_parts()?;
         let numbered = NumberedSet { set: Arc::downgrade(&set), subset: subset.map(RawSubset::shared) };
+        let spec = transform_spec(transforms)?;
+        let set = py.detach(|| selected_fields(&set, &spec));
         let forms = forms_of(&set);
         let backing = memory.map(LoaderMemory::backing);
         let of_batches = backing.clone();
@@ -104,8 +110,13 @@ impl BatchLoader {
     ) -> PyResult<Self> {
         let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let backing = memory.map(LoaderMemory::backing);
-        let feed = store.feed(&names, options, files, backing.clone())?;
-        Self::of(py, feed, store.forms(&names)?, transforms, backing)
+        // Files that stand in for ranks that are gone have all fields.
+        let read = match files {
+            Some(_) => names.clone(),
+            None => selected_names(&names, &transform_spec(transforms)?),
+        };
+        let feed = store.feed(&names, &read, options, files, backing.clone())?;
+        Self::of(py, feed, store.forms(&read)?, transforms, backing)
     }
 
     /// A loader of the variables `names` of several stores, one after another.

@@ -270,12 +270,12 @@ impl SampleReader {
     }
 
     /// How long each sample of field `name` is along the axis that differs, as the bytes of unsigned 64-bit integers; nothing
-    /// where all have one shape.
+    /// where all have one shape, and of texts, which only reading them shows.
     fn joined_lens<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let opened = self.opened.get()?;
         let set = opened.samples.set();
         let number = set.fields().iter().position(|field| field.name == name);
-        let lens = py.detach(|| number.and_then(|number| set.joined_lens(number)));
+        let lens = py.detach(|| number.map_or(Ok(None), |number| set.joined_lens(number))).map_err(raised)?;
         let bytes = |lens: Vec<u64>| lens.into_iter().flat_map(u64::to_ne_bytes).collect::<Vec<u8>>();
         Ok(lens.map(|lens| PyBytes::new(py, &bytes(lens))))
     }
@@ -298,6 +298,12 @@ impl SampleReader {
     #[getter]
     fn nbytes(&self) -> PyResult<u64> {
         Ok(self.opened.get()?.samples.set().delivered_len())
+    }
+
+    /// The same, with every text and sequence as long as its reference says, which is read for it.
+    fn most_nbytes(&self, py: Python<'_>) -> PyResult<u64> {
+        let opened = self.opened.get()?;
+        py.detach(|| opened.samples.set().most_delivered_len()).map_err(raised)
     }
 
     /// What was read so far, as JSON.

@@ -347,18 +347,19 @@ impl RawStore {
         self.store.get()
     }
 
-    /// A loader of the variables `names`.
+    /// A loader of the variables `names`, of which those are read that are among `read`.
     pub(crate) fn feed(
         &self,
         names: &[String],
+        read: &[String],
         options: Options,
         files: Option<&SampleReader>,
         backing: Option<Arc<dyn Backing>>,
     ) -> PyResult<Feed> {
         let on_lost = files.map_or(Ok(OnLost::Raise), |files| files.samples().map(OnLost::ReadFiles))?;
         let memory = options.memory.unwrap_or(self.memory);
-        let options = self.within(memory, names, options)?;
-        let maker = StoreMaker::new(self.store.get()?, names, self.identity_of(names)?, memory, on_lost)
+        let options = self.within(memory, read, options)?;
+        let maker = StoreMaker::new(self.store.get()?, read, self.identity_of(names)?, memory, on_lost)
             .map_err(raised)?;
         let maker = match backing {
             Some(backing) => maker.over(memory, backing),

@@ -34,10 +34,10 @@ const NEVER: u64 = u64::MAX;
 
 /// Whether and how this process maps files.
 pub fn mapping() -> MappingMode {
-    match (guard::stands(), resident::is_told()) {
-        (false, _) => MappingMode::Off,
-        (true, true) => MappingMode::ByCachestat,
-        (true, false) => MappingMode::ByTrying,
+    match guard::stands() {
+        false => MappingMode::Off,
+        true if resident::is_told() => MappingMode::ByCachestat,
+        true => MappingMode::ByTrying,
     }
 }
 
@@ -97,6 +97,9 @@ impl Mapped {
     /// Maps `file`, or gives its mapping up, as the page cache has it.
     #[cold]
     pub(crate) fn decide(&self, file: &File) {
+        if guard::is_off() {
+            return self.bar();
+        }
         self.read_bytes.store(0, Relaxed);
         let is_here = is_resident(file, self.len);
         let least_bytes = if is_here { LEAST_BYTES_PER_ASKING } else { LEAST_BYTES_UNMAPPED };

@@ -78,6 +78,12 @@ fn mapping_can_be_switched_off() {
 }
 
 #[test]
+fn where_mapping_is_switched_off_the_page_cache_is_not_asked() {
+    assert_eq!(play_with("unasked", "off").code(), Some(PLAYED));
+    assert_eq!(play("unasked").signal(), Some(libc::SIGSYS), "otherwise it is");
+}
+
+#[test]
 fn an_origin_without_mapping_installs_no_handler() {
     assert_eq!(play("without mapping").code(), Some(PLAYED));
 }
@@ -105,6 +111,10 @@ fn stage() {
         "blocked" => set.blocked(),
         "forked" => set.forked(),
         "off" => set.unmapped(),
+        "unasked" => {
+            end_on_cachestat();
+            set.unmapped();
+        }
         "without mapping" => set.without_mapping(),
         "limited" => {
             let limit = rustix::process::Rlimit { current: Some(64 << 30), maximum: Some(64 << 30) };
@@ -151,6 +161,26 @@ fn handler() -> usize {
 fn fill(source: &dyn Source, start: usize, into: &mut [u8]) -> forebay_source::Result<()> {
     let range = ByteRange::at(start as u64, into.len() as u64);
     source.fetch_into(&mut [Fill { range, into }])
+}
+
+/// Has the kernel end the process by SIGSYS when it asks what is in the page cache.
+fn end_on_cachestat() {
+    const SYS_CACHESTAT: u32 = 451;
+    let step =
+        |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code.try_into().unwrap(), jt, jf, k };
+    let mut steps = [
+        // The number of the system call is the first word.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, SYS_CACHESTAT),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: steps.len().try_into().unwrap(), filter: steps.as_mut_ptr() };
+    // SAFETY: the filter and its steps outlive the call, which copies them.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter), 0);
+    }
 }
 
 struct Set {

@@ -39,12 +39,9 @@ pub struct StoreStats {
 }
 
 impl StoreStats {
-    /// Adds what `other`, a store of the same variables, has read; latencies stay as they are.
+    /// Adds what `other`, a store of the same variables, has read; latencies and the transport stay as they are.
     pub(crate) fn add(&mut self, other: Self) {
         self.width = self.width.max(other.width);
-        if other.transport != self.transport {
-            self.transport = format!("{}, {}", self.transport, other.transport);
-        }
         // Where one is bound to a thread, so is what reads both.
         if other.threads == "caller" {
             self.threads = other.threads;
@@ -60,6 +57,17 @@ impl StoreStats {
         self.gone.sort_unstable();
         self.gone.dedup();
     }
+}
+
+/// The texts, each once, in the order in which they came first.
+pub(crate) fn each_once(texts: Vec<String>) -> String {
+    let mut known: Vec<String> = Vec::new();
+    for text in texts {
+        if !known.contains(&text) {
+            known.push(text);
+        }
+    }
+    known.join(", ")
 }
 
 /// How much was read.
@@ -130,5 +138,16 @@ impl AtomicCount {
 
     fn get(&self) -> ReadCount {
         ReadCount { samples: self.samples.load(Relaxed), bytes: self.bytes.load(Relaxed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transport_of_several_stores_is_named_once() {
+        let transports = ["MPI, shared memory", "TCP", "MPI, shared memory", "TCP"].map(str::to_owned);
+        assert_eq!(each_once(transports.into()), "MPI, shared memory, TCP");
     }
 }

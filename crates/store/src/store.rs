@@ -23,7 +23,7 @@ use crate::{
     partition::Partition,
     sample_lens::SampleLens,
     shard_memory::{ShardMemory, ShardPlace},
-    stats::{Counters, StoreStats, Traffic},
+    stats::{Counters, StoreStats, Traffic, each_once},
     variable::StoredVariable,
     wait::Wait,
 };
@@ -291,19 +291,23 @@ impl Store {
         }
     }
 
-    /// What was read so far from this store and `others`, which hold other samples of the same variables: sums, the largest width, and
-    /// all ranks that are gone.
+    /// What was read so far from this store and `others`, which hold other samples of the same variables: sums, the largest width,
+    /// each transport once, and all ranks that are gone.
     pub fn stats_with<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> StoreStats {
         let (gets, batches) = (Histogram::new(), Histogram::new());
         let mut all = self.stats();
+        let mut transports = vec![all.transport.clone()];
         gets.merge(&self.counters.gets);
         batches.merge(&self.counters.batches);
         for other in others {
             gets.merge(&other.counters.gets);
             batches.merge(&other.counters.batches);
-            all.add(other.stats());
+            let stats = other.stats();
+            transports.push(stats.transport.clone());
+            all.add(stats);
         }
-        StoreStats { get_latency: gets.summary(), batch_latency: batches.summary(), ..all }
+        let transport = each_once(transports);
+        StoreStats { transport, get_latency: gets.summary(), batch_latency: batches.summary(), ..all }
     }
 
     /// Gives all memory back. Collective; a store that is dropped without it leaves nothing once its processes end.

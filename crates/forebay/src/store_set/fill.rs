@@ -50,7 +50,7 @@ pub fn fill_store(
 /// What is stored of each field, and how long its samples are, where that is known before they are read.
 fn described(set: &SampleSet) -> Result<Vec<(VariableSpec, Option<SampleLens>)>> {
     let described = set.fields().into_iter().enumerate().map(|(number, facts)| {
-        let lens = match set.joined_lens(number) {
+        let lens = match set.joined_lens(number)? {
             Some(lens) => Some(SampleLens::ragged(&lens)),
             None if facts.sample_shape.contains(&None) => None,
             None => Some(SampleLens::even(set.len(), 1)),

@@ -46,36 +46,65 @@ impl FillShare<'_> {
             return take(None);
         }
         let mean = (self.set.delivered_len() / self.set.len().max(1)).max(1);
-        let most = (BATCH_BYTES / mean).clamp(1, MOST_SAMPLES);
+        let mut most = (BATCH_BYTES / mean).clamp(1, MOST_SAMPLES);
+        let mut rest = self.samples.clone();
+        while !rest.is_empty() {
+            // Some texts are much longer than a few show: of these fewer are read at once.
+            if self.read_batches(&mut rest, most, take)? == BatchesRead::UntilTooLong {
+                most = (most / 8).max(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads samples in batches of at most `most`, and takes what was read from `rest`.
+    fn read_batches(
+        &self,
+        rest: &mut Range<u64>,
+        most: u64,
+        take: &mut dyn FnMut(FillRead<'_>) -> Result<()>,
+    ) -> Result<BatchesRead> {
+        let len = rest.end - rest.start;
         // Batches of one length that end, all but some samples, where the share does: what follows is another rank's to read.
-        let batches = self.len().div_ceil(most);
+        let batches = len.div_ceil(most);
         let options = Options {
-            batch_size: self.len().div_ceil(batches),
+            batch_size: len.div_ceil(batches),
             shuffle: Shuffle::None,
             shard: Default::default(),
             tail: None,
             ..self.loader.clone()
         };
         let loader = Loader::new(Arc::clone(self.set), options)?;
-        let state = LoaderState { position: self.samples.start, ..loader.state() };
+        let state = LoaderState { position: rest.start, ..loader.state() };
         let _ = loader.load_state(&state, StateCheck::Strict)?;
         let mut run = loader.start_steps(batches)?;
-        let mut left = self.len();
-        while left > 0 {
-            match loader.next(&mut run, Duration::from_millis(100))? {
-                Next::Waiting => take(None)?,
-                Next::End => {
+        while !rest.is_empty() {
+            match loader.next(&mut run, Duration::from_millis(100)) {
+                Err(error) if error.kind() == ErrorKind::Full && most > 1 => {
+                    return Ok(BatchesRead::UntilTooLong);
+                }
+                Err(error) => return Err(error),
+                Ok(Next::Waiting) => take(None)?,
+                Ok(Next::End) => {
                     return Err(Error::new(ErrorKind::Bug, "the samples ended before the share did"));
                 }
-                Next::Batch(batch) => {
-                    let count = (batch.samples.len() as u64).min(left);
+                Ok(Next::Batch(batch)) => {
+                    let count = (batch.samples.len() as u64).min(rest.end - rest.start);
                     take(Some((&batch, count)))?;
-                    left -= count;
+                    rest.start += count;
                 }
             }
         }
-        Ok(())
+        Ok(BatchesRead::All)
     }
+}
+
+/// How far samples were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BatchesRead {
+    All,
+    /// Until a batch that memory cannot hold.
+    UntilTooLong,
 }
 
 /// Refuses a batch of which a sample could not be read.

@@ -2,7 +2,9 @@
 
 use std::{cell::Cell, time::Instant};
 
-use forebay_batch::{BatchMemory, BatchTurn, Buffer, FieldArray, LoaderCounters, ReservedMemory, nanos};
+use forebay_batch::{
+    BatchMemory, BatchTurn, Buffer, FieldArray, LoaderCounters, ReservedMemory, nanos, scratch_vec,
+};
 use forebay_container::{Dtype, cf::ValueKind};
 use forebay_source::{Error, ErrorKind, Result};
 
@@ -19,7 +21,6 @@ use crate::{
     file_maker::FileMaker,
     layout::Storage,
     ledger::Now,
-    scratch_vec,
     to_usize::to_usize,
     unit_slices::unit_slices,
     walk::FieldRead,
@@ -204,10 +205,7 @@ impl<'a> FieldMaker<'a> {
     /// Sets `len` bytes aside for a field whose length nobody knew before: a batch made ahead waits until there is room.
     pub(super) fn reserve(&self, column: &Column, len: usize) -> Result<ReservedMemory> {
         self.check_len(column, len)?;
-        let began = Instant::now();
-        let reserved = self.maker.arena.reserve(len as u64, self.turn);
-        LoaderCounters::lap(&self.maker.counters.full_ns, began);
-        reserved
+        self.maker.arena.reserve(len as u64, self.turn)
     }
 
     pub(super) fn check_len(&self, column: &Column, len: usize) -> Result<()> {

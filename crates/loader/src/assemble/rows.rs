@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-use forebay_batch::LoaderCounters;
+use forebay_batch::{LoaderCounters, scratch_vec};
 use forebay_container::{SourceIndex, native};
 use forebay_format::{PlainRows, RowPlace, fill_all};
 use forebay_source::{ByteRange, Error, Fill, Result, Source, Trust, run_concurrently};
@@ -16,8 +16,8 @@ use super::{
     unverified::{SourcePlace, UnverifiedSources},
 };
 use crate::{
-    column::ColumnPart, file_maker::FileMaker, layout::StoredRows, scratch_vec, to_usize::to_usize,
-    tuning::Tuning, walk::FieldRead,
+    column::ColumnPart, file_maker::FileMaker, layout::StoredRows, to_usize::to_usize, tuning::Tuning,
+    walk::FieldRead,
 };
 
 /// What is copied from all files for one field of a batch. It is gathered first and copied afterwards: the processor

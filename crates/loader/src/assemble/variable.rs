@@ -5,11 +5,12 @@
 //! references ─► lengths ─► memory, once there is room ─► values from the heap ─► texts cut at NUL, numbers converted
 //! ```
 //!
-//! Where no reference says how long a value is (Zarr, readers of other formats), it is read before memory is taken.
+//! Where no reference says how long a value is (Zarr, readers of other formats), memory is set aside for as much as values before it
+//! took; what it takes beyond that is set aside before the next is read.
 
-use std::{collections::BTreeMap, ops::Range, time::Instant};
+use std::{collections::BTreeMap, ops::Range, sync::atomic::Ordering::Relaxed, time::Instant};
 
-use forebay_batch::LoaderCounters;
+use forebay_batch::{LoaderCounters, ReservedMemory};
 use forebay_container::{Array, Selection, Span, cf::ValueKind, native};
 use forebay_format::{HeapFill, HeapReference, fill_from_heap};
 use forebay_source::{Error, ErrorKind, Result};
@@ -44,6 +45,10 @@ enum SlotValues {
 struct FoundSamples {
     references: Vec<HeapReference>,
     read: Vec<u8>,
+    /// Samples that are in it.
+    read_count: usize,
+    /// The memory that `read` takes, set aside as long as it is there.
+    rooms: Vec<ReservedMemory>,
     slots: Vec<SlotValues>,
     /// Bytes of each slot, as they are read.
     lens: Vec<usize>,
@@ -63,7 +68,8 @@ impl<'a> FieldMaker<'a> {
         let total = found.offsets(column, located).last().map_or(0, |end| to_usize(end.cast_unsigned()));
         let final_len = total.saturating_mul(column.final_len());
         let besides = if convert.is_needed() { found.lens.iter().sum() } else { 0 };
-        let room = self.reserve(column, final_len.saturating_add(besides.max(found.read.len())))?;
+        self.check_len(column, final_len.saturating_add(besides.max(found.read.len())))?;
+        let room = self.reserve(column, final_len.saturating_add(besides))?;
         let mut bytes = self.take(column, final_len)?;
         let mut scratch = convert.is_needed().then(|| self.take_scratch(column, besides)).transpose()?;
         drop(room);
@@ -97,7 +103,7 @@ impl<'a> FieldMaker<'a> {
         for same_part in wanted.chunk_by(|(_, one), (_, next)| one.part == next.part) {
             let part = column.part(same_part[0].1);
             let numbers: Vec<u64> = same_part.iter().map(|(_, at)| at.number).collect();
-            if let Some(referenced) = references::of(part, &numbers)? {
+            if let Some(referenced) = references::of(part, &numbers, self.maker.shares.memory)? {
                 for ((slot, at), range) in same_part.iter().zip(&referenced.of_samples) {
                     let len = column.referenced_len(part, &referenced.references[range.clone()]);
                     self.check_sample(column, part, *at, (len, false))?;
@@ -111,16 +117,39 @@ impl<'a> FieldMaker<'a> {
                 continue;
             }
             for group in groups(part, same_part) {
-                let before = found.read.len();
-                found.append(column, part, &group)?;
-                for (slot, at) in &group.samples {
-                    self.check_sample(column, part, *at, (found.lens[*slot] as u64, true))?;
-                }
-                self.check_len(column, found.read.len())?;
-                self.count_read((found.read.len() - before) as u64);
+                self.read_group(column, part, &group, &mut found)?;
             }
         }
+        if let Some(each) = found.read.len().checked_div(found.read_count) {
+            column.read_len.store(each, Relaxed);
+        }
         Ok(found)
+    }
+
+    /// Reads `group` of `part`, and sets aside the memory it takes.
+    fn read_group(
+        &self,
+        column: &Column,
+        part: &ColumnPart,
+        group: &RowGroup,
+        found: &mut FoundSamples,
+    ) -> Result<()> {
+        let before = found.read.len();
+        let expected = found.expected_len(column, group).min(to_usize(self.maker.shares.memory));
+        let mut room = self.reserve(column, expected)?;
+        found.append(column, part, group)?;
+        for (slot, at) in &group.samples {
+            self.check_sample(column, part, *at, (found.lens[*slot] as u64, true))?;
+        }
+        self.check_len(column, found.read.len())?;
+        let len = found.read.len() - before;
+        room.shrink_to(len as u64);
+        found.rooms.push(room);
+        if len > expected {
+            found.rooms.push(self.reserve(column, len - expected)?);
+        }
+        self.count_read(len as u64);
+        Ok(())
     }
 
     /// Refuses a sample of `len` bytes, which are copied or not, that all memory there is cannot hold.
@@ -225,7 +254,18 @@ fn groups(part: &ColumnPart, samples: &[(usize, SampleAt)]) -> Vec<RowGroup> {
 impl FoundSamples {
     fn new(slot_count: usize) -> Self {
         let (slots, lens) = (vec![SlotValues::None; slot_count], vec![0; slot_count]);
-        Self { references: Vec::new(), read: Vec::new(), slots, lens }
+        let (references, read, rooms) = (Vec::new(), Vec::new(), Vec::new());
+        Self { references, read, read_count: 0, rooms, slots, lens }
+    }
+
+    /// Bytes that the samples of `group` take if they are as long as those before, or as usual.
+    fn expected_len(&self, column: &Column, group: &RowGroup) -> usize {
+        let before = self.read.len().checked_div(self.read_count).unwrap_or(0);
+        let each = match before.max(column.read_len.load(Relaxed)) {
+            0 => to_usize(column.usual_items()).saturating_mul(column.element_len),
+            each => each,
+        };
+        each.saturating_mul(group.samples.len())
     }
 
     /// Where each sample begins in the batch, in numbers or bytes of text, and where the last ends.
@@ -257,6 +297,7 @@ impl FoundSamples {
             let start = self.read.len();
             let appended = append_elements(column, &array, elements, &mut self.read);
             appended.map_err(|error| part.named(error.at(format!("sample {}", at.number))))?;
+            self.read_count += 1;
             self.slots[*slot] = SlotValues::Read(start..self.read.len());
             self.lens[*slot] = self.read.len() - start;
         }

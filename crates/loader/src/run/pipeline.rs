@@ -7,19 +7,18 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
-use forebay_batch::{BatchTurn, LoaderCounters, MakerThreads, MemoryTurn, ThreadClock};
+use forebay_batch::{BatchTurn, Depth, LoaderCounters, MakerThreads, MemoryTurn, ThreadClock, nanos};
 use forebay_plan::Epoch;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     batch::Batch,
-    depth::Depth,
     make_batch::{BatchTask, RunSpec},
     tuning::{Tuning, Waiting},
 };
@@ -65,9 +64,20 @@ impl RunPace {
     }
 }
 
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RunTurn {
+    /// The run is the one that the consumer takes batches of.
+    #[default]
+    Current,
+    /// The batches of another come before all of it.
+    Ahead,
+}
+
 /// Batches on their way, in order.
 #[derive(Debug, Default)]
 pub(super) struct BatchQueue {
+    pub(super) turn: RunTurn,
     /// The next batch no thread works on yet.
     pub(super) next: u64,
     /// The next batch the consumer gets.
@@ -93,10 +103,10 @@ impl BatchQueue {
 }
 
 impl Pipeline {
-    pub(super) fn new(spec: RunSpec, epoch: Epoch, pace: RunPace) -> Self {
+    pub(super) fn new(spec: RunSpec, epoch: Epoch, pace: RunPace, turn: RunTurn) -> Self {
         let processors = thread::available_parallelism().map_or(1, usize::from);
         Self {
-            queue: Mutex::default(),
+            queue: Mutex::new(BatchQueue { turn, ..BatchQueue::default() }),
             ready: Condvar::new(),
             room: Condvar::new(),
             needed: Condvar::new(),
@@ -129,8 +139,9 @@ impl Pipeline {
             if let Some(clock) = &mut clock {
                 clock.lap();
             }
-            let batch = self.make(step, oldest, || self.waiting.may_verify(step));
-            let effort = clock.as_mut().map(ThreadClock::since_lap);
+            let turn = StepTurn::new(self, step);
+            let batch = self.make(&turn, oldest, || self.waiting.may_verify(step));
+            let effort = clock.as_mut().map(|clock| clock.since_lap().without_wait(turn.waited()));
             let mut queue = self.lock();
             queue.in_work.retain(|other| *other != step);
             let is_front = step == queue.deliver;
@@ -162,9 +173,14 @@ impl Pipeline {
         self.ready.notify_all();
     }
 
-    /// Batch `step`, where threads still work on `oldest`; a panic of the maker is an error.
-    pub(super) fn make(&self, step: u64, oldest: u64, leaves_unverified: impl Fn() -> bool) -> Result<Batch> {
-        let task = BatchTask { step, oldest, turn: &StepTurn { pipeline: self, step } };
+    /// The batch whose `turn` it is, where threads still work on `oldest`; a panic of the maker is an error.
+    pub(super) fn make(
+        &self,
+        turn: &StepTurn<'_>,
+        oldest: u64,
+        leaves_unverified: impl Fn() -> bool,
+    ) -> Result<Batch> {
+        let task = BatchTask { step: turn.step, oldest, turn };
         let made = || self.spec.make_batch(&self.epoch, task, leaves_unverified);
         let panicked = |_| Err(Error::new(ErrorKind::Bug, "a thread of the loader panicked"));
         catch_unwind(AssertUnwindSafe(made)).unwrap_or_else(panicked)
@@ -220,7 +236,7 @@ impl Pipeline {
         }
         let step = batch.step;
         drop(batch);
-        self.make(step, step, || false)
+        self.make(&StepTurn::new(self, step), step, || false)
     }
 
     /// Counts the time since `began`, if a thread began to wait.
@@ -246,19 +262,41 @@ impl Pipeline {
 }
 
 /// The turn of one step: batches made ahead of it wait for memory, it does not.
+///
+/// The batch that the consumer waits for is always the next one of the run whose turn it is, so that it never waits for memory
+/// that only the consumer can give back. A run that was begun ahead becomes that run once the one before is taken as a whole; what
+/// was taken of it before, and is made once more on the consumer's thread, does not wait either.
 #[derive(Debug)]
-struct StepTurn<'a> {
+pub(super) struct StepTurn<'a> {
     pipeline: &'a Pipeline,
     step: u64,
+    /// Nanoseconds in which it waited for memory.
+    waited: AtomicU64,
+}
+
+impl<'a> StepTurn<'a> {
+    pub(super) fn new(pipeline: &'a Pipeline, step: u64) -> Self {
+        Self { pipeline, step, waited: AtomicU64::new(0) }
+    }
+
+    fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited.load(Relaxed))
+    }
 }
 
 impl BatchTurn for StepTurn<'_> {
     fn turn(&self) -> MemoryTurn {
         let queue = self.pipeline.lock();
+        let is_awaited = queue.turn == RunTurn::Current || queue.has_sleeper;
         match self.pipeline.stop.load(Relaxed) || queue.over {
             true => MemoryTurn::Never,
-            false if self.step <= queue.deliver => MemoryTurn::Now,
+            false if self.step < queue.deliver || self.step == queue.deliver && is_awaited => MemoryTurn::Now,
             false => MemoryTurn::Later,
         }
+    }
+
+    fn note_wait(&self, time: Duration) {
+        self.waited.fetch_add(nanos(time), Relaxed);
+        LoaderCounters::add(&self.pipeline.spec.counters.memory_ns, nanos(time));
     }
 }

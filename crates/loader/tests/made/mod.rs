@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use forebay_container::{
     ByteOrder, ChunkTable, Container, Dtype, Extent, Extents, Filter, Grid, Heap, HyperslabAxis, Mapping,
-    Number, SourceIndex, Variable,
+    Number, Opaque, SourceIndex, Variable,
 };
 use forebay_format::Opened;
 use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec, SpillOptions};
@@ -105,6 +105,23 @@ pub fn make_sequences(values: &[Vec<u32>], chunk: u64) -> Made {
     let stored: Vec<Vec<u8>> =
         values.iter().map(|one| one.iter().flat_map(|number| number.to_be_bytes()).collect()).collect();
     make_values(&stored, chunk, Dtype::Sequence { reference_len: 16, item: Box::new(number) })
+}
+
+/// Texts that the reader called `library` reads, of which only reading shows how long they are; `inner` of them are a row.
+pub fn make_unreferenced(rows: u64, inner: &[u64], library: &str) -> Made {
+    let shape = [&[rows][..], inner].concat();
+    let mut variable = Variable::new("x", Dtype::VarText { reference_len: 16, utf8: true }, shape);
+    let (library, name) = (library.to_owned(), "x".to_owned());
+    variable.extents =
+        Extents::Opaque(Opaque { library, why: "made for a test".into(), name, source: SourceIndex(0) });
+    Made { bytes: vec![0; 64], variable }
+}
+
+/// `made`, whose description says that it has `shape`.
+pub fn of_shape(mut made: Made, shape: &[u64]) -> Made {
+    made.variable.grid.shape = shape.to_vec();
+    made.variable.grid.chunk.resize(shape.len(), 1);
+    made
 }
 
 fn make_values(values: &[Vec<u8>], chunk: u64, dtype: Dtype) -> Made {

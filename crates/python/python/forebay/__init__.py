@@ -91,6 +91,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Frameworks, xarray and fsspec are no dependencies: each is imported when it is named. Most programs stage nothing.
-    if name in ("fsspec", "jax", "stage", "tensorflow", "torch", "xarray"):
+    if name in ("fsspec", "jax", "ray", "stage", "tensorflow", "torch", "xarray"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,6 +19,9 @@ class AddedArrays:
     kind: str | None = None
     """``text`` where a sample is one, ``texts`` where it is a list of them."""
 
+    is_untyped = False
+    """True of empty lists alone, which may be of texts or of numbers: samples of other ranks say which."""
+
     def __init__(self, dtype: Any, shape: Any, count: int, lens: list[int] | None, values: Any) -> None:
         self.dtype = None if dtype is None else np.dtype(dtype).newbyteorder("=")
         self.shape, self.count, self.lens, self._values = shape, count, lens, values
@@ -31,11 +34,26 @@ class AddedArrays:
             kind = _text_kind(samples)
             if kind is not None:
                 return cls._of_texts(name, kind, samples)
-            return cls._of_list(name, [np.asarray(one) for one in samples])
+            made = cls._of_list(name, [np.asarray(one) for one in samples])
+            made.is_untyped = bool(samples) and all(isinstance(one, (list, tuple)) and not one for one in samples)
+            return made
         array = np.asarray(samples)
         if array.ndim == 0:
             raise ValueError(f"{name!r} is one number: give an array whose first axis counts samples")
         return cls(array.dtype, list(array.shape[1:]), len(array), None, array)
+
+    @classmethod
+    def described(cls, name: str, samples: Any, shape: list[int | None], kind: str | None) -> AddedArrays:
+        """Samples of which it is known that they are of ``shape``, and texts where there is a ``kind``: an array of them, or a list
+        where they differ in length."""
+        if kind is not None:
+            return cls._of_texts(name, kind, samples)
+        if len(samples) == 0:
+            return cls(None, None, 0, None, [])
+        if None not in shape:
+            return cls(samples.dtype, list(samples.shape[1:]), len(samples), None, samples)
+        lens = [part.shape[shape.index(None)] for part in samples]
+        return cls(samples[0].dtype, shape, len(samples), lens, samples)
 
     @classmethod
     def _of_list(cls, name: str, parts: list[npt.NDArray[Any]]) -> AddedArrays:
@@ -66,7 +84,7 @@ class AddedArrays:
     def told(self) -> dict[str, Any]:
         """What other ranks need to know."""
         dtype = None if self.dtype is None else _code(self.dtype)
-        return {"dtype": dtype, "shape": self.shape, "count": self.count, "kind": self.kind}
+        return {"dtype": dtype, "shape": self.shape, "count": self.count, "kind": self.kind, "is_untyped": self.is_untyped}
 
     def learn(self, name: str, known: list[dict[str, Any]]) -> None:
         """Takes the type and shape that all ranks agree on: an axis that differs on one rank, or between ranks, differs.
@@ -76,16 +94,19 @@ class AddedArrays:
         having = [one for one in enumerate(known) if one[1]["count"]] or [one for one in enumerate(known) if one[1]["dtype"]]
         if not having:
             raise ValueError(f"no rank brings a sample of {name!r}, so that its type is not known")
-        (_, first), joined = having[0], list(having[0][1]["shape"])
+        typed = next((one for one in having if not one[1]["is_untyped"]), having[0])
+        first, joined = typed[1], list(typed[1]["shape"])
         for rank, one in having:
-            if one["kind"] != first["kind"]:
-                raise _differ(name, "types", having[0], (rank, one), lambda one: one["kind"] or np.dtype(_from_code(one["dtype"])))
-            if one["dtype"] != first["dtype"]:
-                raise _differ(name, "types", having[0], (rank, one), lambda one: np.dtype(_from_code(one["dtype"])))
+            if one["kind"] != first["kind"] and not one["is_untyped"]:
+                raise _differ(name, "types", typed, (rank, one), lambda one: one["kind"] or np.dtype(_from_code(one["dtype"])))
+            if one["dtype"] != first["dtype"] and not one["is_untyped"]:
+                raise _differ(name, "types", typed, (rank, one), lambda one: np.dtype(_from_code(one["dtype"])))
             if len(one["shape"]) == len(joined):
                 joined = [a if a == b else None for a, b in zip(joined, one["shape"])]
             if len(one["shape"]) != len(joined) or joined.count(None) > 1:
-                raise _differ(name, "shapes", having[0], (rank, one), lambda one: tuple(one["shape"]))
+                raise _differ(name, "shapes", typed, (rank, one), lambda one: tuple(one["shape"]))
+        if self.is_untyped:
+            self.kind, self.dtype = first["kind"], np.dtype(_from_code(first["dtype"]))
         if self.count == 0:
             self.kind = first["kind"]
             if self.dtype is None or _code(self.dtype) != first["dtype"]:

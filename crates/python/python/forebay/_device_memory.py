@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import warnings
 from typing import Any
 
 import torch
 from torch.utils.dlpack import from_dlpack
 
 from ._batch import untensored
-from ._forebay import ForebayWarning, LoaderMemory, RawBatch
+from ._forebay import LoaderMemory, RawBatch
+from ._pinned_memory import PinningWatch, cuda_runtime
 
 # By DLPack's code and bits.
 _TYPES = {
@@ -22,19 +20,6 @@ _TYPES = {
 }  # fmt: skip
 
 
-def cuda_runtime() -> str | None:
-    """The CUDA runtime that this process has loaded."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
-            for line in maps:
-                path = line.rstrip("\n").partition("/")[2]
-                if os.path.basename(path).startswith("libcudart.so"):
-                    return "/" + path
-    except OSError:
-        pass
-    return None
-
-
 def registered_memory(device: torch.device) -> LoaderMemory:
     """Memory of our own that the CUDA runtime registers for ``device``."""
     return LoaderMemory.registered(cuda_runtime(), device.index)
@@ -43,26 +28,6 @@ def registered_memory(device: torch.device) -> LoaderMemory:
 def pinned_memory() -> LoaderMemory:
     """Memory of PyTorch's own allocator of pinned memory, which waits for copies in any stream before it uses it again."""
     return LoaderMemory.allocated(lambda size: torch.empty(size, dtype=torch.uint8, pin_memory=True))
-
-
-class PinningWatch:
-    """Warns once of memory that the driver does not pin."""
-
-    def __init__(self, memory: LoaderMemory) -> None:
-        self._memory = memory
-        self._has_warned = False
-
-    def look(self) -> None:
-        if self._has_warned or self._memory.pageable_bytes == 0:
-            return
-        self._has_warned = True
-        stats: dict[str, int] = json.loads(self._memory.stats())
-        why = f"the driver refused it (error {stats['last_error']}); the limit of locked memory (ulimit -l) may be too low"
-        if stats["refusals"] == 0:
-            why = "no CUDA runtime (libcudart.so) is loaded in this process"
-        warning = ForebayWarning(f"batches go to the device from pageable memory, which is slower: {why}")
-        warning.kind = "pinning"
-        warnings.warn(warning, stacklevel=4)
 
 
 class Layout:

@@ -384,12 +384,15 @@ class SampleReader:
     def part_lens(self) -> list[int]:
         """Samples of each file of the field with the most bytes."""
     def joined_lens(self, name: str) -> bytes | None:
-        """How long each sample of field ``name`` is along the axis that differs, as the bytes of unsigned 64-bit integers."""
+        """How long each sample of field ``name`` is along the axis that differs, as the bytes of unsigned 64-bit integers; nothing of
+        texts, which only reading them shows."""
     def formats(self) -> list[tuple[str, str]]:
         """By format, the first file of it and its name."""
     @property
     def nbytes(self) -> int:
         """Bytes of all samples as they are delivered."""
+    def most_nbytes(self) -> int:
+        """The same, with every text and sequence as long as its reference says, which is read for it."""
     def stats(self) -> str:
         """What was read so far, as JSON."""
     def in_force(self) -> str:

@@ -13,7 +13,7 @@ from ._batch import Batch
 from ._collate import stacked
 from ._delivery import Delivery
 from ._forebay import BatchLoader, EpochRun, InvalidError, RawBatch
-from ._map import MappedRun
+from ._map import MapDelivery
 from ._sizes import whole
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class Iteration:
     _opened: BatchLoader
     _options: str
     _run: EpochRun | None
+    # What hands out the batches of the iteration under way.
+    _delivering: Delivery | None = None
     _process: int
     _axes: dict[str, int]
     _map: Callable[[Any], Any] | None
@@ -77,7 +79,7 @@ class Iteration:
         _ = self._loader
         self._end_epoch()
         run: EpochRun | None = None
-        delivery = self._delivery()
+        delivery = self._delivering = self._delivery()
         try:
             for number in itertools.count(1):
                 is_followed = number != epochs and not self._refreshes
@@ -91,6 +93,8 @@ class Iteration:
                     return
         finally:
             delivery.close()
+            if self._delivering is delivery:
+                self._delivering = None
             if run is not None:
                 run.close()
                 if self._run is run:
@@ -105,26 +109,18 @@ class Iteration:
 
     def _delivery(self) -> Delivery:
         """What hands out the batches of an iteration."""
-        return Delivery(self._batches)
+        function = self._map
+        if function is None:
+            return Delivery(self._batches)
+        made_of = lambda raw: self._handed(self._placed(function(self._host_batch(raw))))
+        return MapDelivery(made_of, self._map_threads, lambda: self._opened)
 
     def _batches(self, run: EpochRun) -> Iterator[Any]:
         """The batches of ``run`` as the consumer gets them. Nothing here holds on to one: its memory goes back as soon as the
         consumer lets go of it."""
-        if self._map is not None:
-            yield from self._mapped(run, self._map)
-            return
         take, made_of = run.next, self._batch
         while (raw := take()) is not None:
             yield made_of(raw)
-
-    def _mapped(self, run: EpochRun, function: Callable[[Any], Any]) -> Iterator[Any]:
-        made_of = lambda raw: self._handed(self._placed(function(self._host_batch(raw))))
-        mapped = MappedRun(self._opened, run, made_of, self._map_threads)
-        try:
-            while made := mapped.next():
-                yield made.pop()
-        finally:
-            mapped.close()
 
     def _refresh(self, loader: BatchLoader) -> BatchLoader:
         """The loader of the files as they are now; ``loader`` itself where an epoch goes on from a state."""
@@ -166,6 +162,9 @@ class Iteration:
         self._is_compared = True
 
     def _end_epoch(self) -> None:
+        delivering, self._delivering = self._delivering, None
+        if delivering is not None:
+            delivering.close()
         if self._run is not None and self._process == os.getpid():
             self._run.close()
         self._run = None

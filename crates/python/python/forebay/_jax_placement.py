@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 
 from ._batch import array_of
-from ._forebay import Memory, RawBatch
+from ._forebay import LoaderMemory, Memory, RawBatch
 from ._jax_batch import jax
+from ._pinned_memory import PinningWatch, cuda_runtime
 from .transforms import Cast
 
 NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 """What JAX makes of numbers of 64 bits, unless it is told to keep them."""
+QUEUED_COPIES = 12
+"""Copies to a CUDA device whose host memory is held: each waits for the computations that the program queued before it. With a host 8
+steps ahead of an H200, a conv net over batches of 32 MiB came to 0.67 / 0.78 / 0.96 / 0.97 of its ceiling with 2 / 6 / 10 / 16."""
 
 
 class HandOver:
@@ -46,12 +50,18 @@ class Placement:
 
     is_ahead = False
     """Whether it pays to place batches before they are asked for."""
+    held = 2
+    """Batches whose host memory is in use besides those placed ahead: one that the consumer has, and one that is being copied."""
 
     def __init__(self, hand_over: HandOver, device: Any = None) -> None:
         self._hand_over, self._device = hand_over, device
         self._quick = quick_from_dlpack()
         self._narrow: dict[str, str] = {}
         self._was_narrowed: set[str] = set()
+
+    def batch_memory(self) -> LoaderMemory | None:
+        """Memory that the devices copy from by themselves; nothing where batches do not go to such."""
+        return None
 
     def fill(self, raw: RawBatch, batch: dict[str, Any]) -> bool:
         """Puts the fields of ``raw`` into ``batch``, all by one call; false where it has to be field by field."""
@@ -112,34 +122,54 @@ class Placement:
         return jax.device_put(array, self._device)
 
 
-class DevicePlacement(Placement):
+class AheadPlacement(Placement):
+    """Arrays in memory of devices, sent there ahead of the consumer.
+
+    CUDA devices copy from registered memory at 54 GB/s (H200, batches of 32 MiB) where JAX brings others through a buffer of its own at
+    13.6; JAX holds on to an array until its copy is done.
+    """
+
+    is_ahead = True
+
+    def __init__(self, hand_over: HandOver, devices: Iterable[Any]) -> None:
+        super().__init__(hand_over)
+        self._cuda = next((one for one in devices if is_cuda(one)), None)
+        self._watch: PinningWatch | None = None
+        if self._cuda is not None:
+            self.held = QUEUED_COPIES
+
+    def batch_memory(self) -> LoaderMemory | None:
+        if self._cuda is None:
+            return None
+        memory = LoaderMemory.registered(cuda_runtime(), self._cuda.local_hardware_id)
+        self._watch = PinningWatch(memory)
+        return memory
+
+    def fill(self, raw: RawBatch, batch: dict[str, Any]) -> bool:
+        return False
+
+    def of_memory(self, memory: Memory) -> Any:
+        self._hand_over.note("placed")
+        if self._watch is not None:
+            self._watch.look()
+        return self._put(array_of(memory), memory.name)
+
+
+class DevicePlacement(AheadPlacement):
     """Arrays on one device that has memory of its own."""
 
-    is_ahead = True
-
-    def fill(self, raw: RawBatch, batch: dict[str, Any]) -> bool:
-        return False
-
-    def of_memory(self, memory: Memory) -> Any:
-        self._hand_over.note("placed")
-        return self._put(array_of(memory), memory.name)
+    def __init__(self, hand_over: HandOver, device: Any) -> None:
+        super().__init__(hand_over, [device])
+        self._device = device
 
 
-class ShardedPlacement(Placement):
+class ShardedPlacement(AheadPlacement):
     """Arrays over several devices, of several processes too: each brings what it has read."""
 
-    is_ahead = True
-
     def __init__(self, hand_over: HandOver, sharding: Any) -> None:
-        super().__init__(hand_over)
+        every = sharding.values() if isinstance(sharding, Mapping) else [sharding]
+        super().__init__(hand_over, (device for one in every for device in one.addressable_devices))
         self._sharding = sharding
-
-    def fill(self, raw: RawBatch, batch: dict[str, Any]) -> bool:
-        return False
-
-    def of_memory(self, memory: Memory) -> Any:
-        self._hand_over.note("placed")
-        return self._put(array_of(memory), memory.name)
 
     def _put(self, array: Any, name: str | None) -> Any:
         return jax.make_array_from_process_local_data(self._of(name), array)
@@ -150,6 +180,11 @@ class ShardedPlacement(Placement):
         if name not in self._sharding:
             raise ValueError(f"no sharding for field {name!r}; there are those of {', '.join(map(str, self._sharding))}")
         return self._sharding[name]
+
+
+def is_cuda(device: Any) -> bool:
+    """Whether ``device`` is one of CUDA: those of ROCm are of the platform "gpu" too."""
+    return device.platform in ("gpu", "cuda") and "cuda" in device.client.platform_version.lower()
 
 
 @functools.cache

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ._store import Store
     from ._subset import Subset
 
+_NOT_PICKLED = ("_opened", "_run", "_delivering", "_process")
+
 
 class Loader(LoaderFacts, Iteration):
     """Batches of a set of samples: made ahead by threads, in an order that can be resumed.
@@ -278,7 +280,7 @@ class Loader(LoaderFacts, Iteration):
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: value for name, value in self.__dict__.items() if name not in ("_opened", "_run", "_process")}
+        kept = {name: value for name, value in self.__dict__.items() if name not in _NOT_PICKLED}
         kept["_state"] = self._loader.state()
         return kept
 

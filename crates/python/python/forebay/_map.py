@@ -4,29 +4,48 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from ._delivery import Delivery
 from ._forebay import BatchLoader, EpochRun, RawBatch
 
 _PATIENCE_SECONDS = 5.0
-"""How long an epoch that is closed waits for calls under way: one that takes longer ends when it does."""
+"""How long an iteration that is closed waits for calls under way: one that takes longer ends when it does."""
 
 
-class MappedRun:
-    """An epoch whose batches go through a callable, ahead of the consumer.
+class MapDelivery(Delivery):
+    """Hands out batches that went through a callable; its threads stay from epoch to epoch."""
+
+    def __init__(self, function: Callable[[RawBatch], Any], threads: int, loader: Callable[[], BatchLoader]) -> None:
+        self._mapped = MappedBatches(function, threads)
+        self._loader = loader
+
+    def batches(self, run: EpochRun, is_following: bool) -> Iterator[Any]:
+        self._mapped.begin(self._loader(), run)
+        while made := self._mapped.next():
+            yield made.pop()
+
+    def close(self) -> None:
+        self._mapped.close()
+
+
+class MappedBatches:
+    """Batches of one epoch after another that go through a callable, ahead of the consumer.
 
     A batch counts as used when it is delivered, not when the callable had it. What the callable raises is raised in its batch's
-    place, after all batches before it.
+    place, after all batches before it, and is the end.
     """
 
-    def __init__(self, loader: BatchLoader, run: EpochRun, function: Callable[[RawBatch], Any], threads: int) -> None:
-        self._loader, self._run = loader, run
-        self._function = function
+    def __init__(self, function: Callable[[RawBatch], Any], threads: int) -> None:
+        self._function, self._count = function, threads
         self._process = os.getpid()
         self._changed = threading.Condition()
         # Batches are taken one at a time: their numbers are those of the order.
         self._taking = threading.Lock()
+        self._loader: BatchLoader | None = None
+        # The epoch that batches are taken of; None at its end.
+        self._run: EpochRun | None = None
         self._taken = self._delivered = 0
         self._ahead = threads + 1
         self._done: dict[int, tuple[RawBatch, Any, BaseException | None]] = {}
@@ -34,20 +53,30 @@ class MappedRun:
         self._error: BaseException | None = None
         self._is_closed = False
         self._threads: list[threading.Thread] = []
-        if not loader.makes_on_caller():
-            for number in range(threads):
-                thread = threading.Thread(target=self._work, name=f"forebay-map-{number}", daemon=True)
-                self._threads.append(thread)
+
+    def begin(self, loader: BatchLoader, run: EpochRun) -> None:
+        """Goes on with ``run``, once all batches of the one before were delivered."""
+        with self._changed:
+            self._loader, self._run = loader, run
+            self._taken = self._delivered = 0
+            self._end = self._error = None
+            self._changed.notify_all()
+            if self._threads or self._is_closed or loader.makes_on_caller():
+                return
+            names = (f"forebay-map-{number}" for number in range(self._count))
+            self._threads = [threading.Thread(target=self._work, name=name, daemon=True) for name in names]
             for thread in self._threads:
                 thread.start()
 
     def next(self) -> list[Any]:
         """The next batch alone, or nothing when the epoch is over."""
+        loader, run = self._loader, self._run
+        assert loader is not None
         if not self._threads:
-            raw = self._run.next(False)
+            raw = None if run is None or self._is_closed else run.next(False)
             made = [] if raw is None else [self._function(raw)]
             if raw is not None:
-                self._loader.commit(raw)
+                loader.commit(raw)
             return made
         with self._changed:
             while self._delivered not in self._done:
@@ -62,7 +91,7 @@ class MappedRun:
             self._changed.notify_all()
         if error is not None:
             raise error
-        self._loader.commit(raw)
+        loader.commit(raw)
         return [value]
 
     def _work(self) -> None:
@@ -84,25 +113,27 @@ class MappedRun:
                 return
 
     def _take(self) -> tuple[int, RawBatch] | None:
-        """The next batch and its number; nothing when there is none."""
+        """The next batch and its number, of the next epoch where this one is over; nothing once all is closed."""
         with self._taking:
-            with self._changed:
-                while not self._is_closed and self._taken >= self._delivered + self._ahead:
-                    self._changed.wait()
-                if self._is_closed or self._end is not None:
-                    return None
-            raw = error = None
-            try:
-                raw = self._run.next(False)
-            except BaseException as raised:
-                error = raised
-            with self._changed:
-                if raw is None:
+            while True:
+                with self._changed:
+                    while not self._is_closed and (self._run is None or self._taken >= self._delivered + self._ahead):
+                        self._changed.wait()
+                    run = self._run
+                    if self._is_closed or run is None:
+                        return None
+                raw = error = None
+                try:
+                    raw = run.next(False)
+                except BaseException as raised:
+                    error = raised
+                with self._changed:
+                    if raw is not None:
+                        self._taken += 1
+                        return self._taken - 1, raw
                     self._end, self._error = self._taken, error
+                    self._run = run = None
                     self._changed.notify_all()
-                    return None
-                self._taken += 1
-                return self._taken - 1, raw
 
     def close(self) -> None:
         """Ends the threads after the calls they are in. May be called more than once."""
@@ -112,10 +143,10 @@ class MappedRun:
             self._is_closed = True
             self._done.clear()
             self._changed.notify_all()
-            is_over = self._end is not None
-        if not is_over:
+            run, self._run = self._run, None
+        if run is not None and self._threads:
             # One that is over may be followed by the next.
-            self._run.close()
+            run.close()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(_PATIENCE_SECONDS)

@@ -124,6 +124,17 @@ class SetOperations:
             masks.append(mask)
         return self.take(np.concatenate(masks))
 
+    def to_dask(self, field: str, *, chunks: int | Literal["auto", "stored"] | Sequence[int] = "auto") -> Any:
+        """One field of all samples as a ``dask.array``: axis 0 counts samples, and nothing is read until it is computed.
+
+        It is cut between chunks of the file, so that each is read and decoded once. ``chunks="auto"`` joins chunks up to what dask's
+        ``array.chunk-size`` says, ``"stored"`` none but small ones (up to 256 KiB), and a number joins up to so many samples; a list
+        gives the samples of each block itself. Workers of a cluster open the files for themselves, once in each process. A field whose
+        samples differ in length is no array, and an error.
+        """
+        from ._dask_array import field_array
+
+        return field_array(self, field, chunks)  # type: ignore[arg-type]
 
     def statistics(
         self,

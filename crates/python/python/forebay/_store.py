@@ -94,6 +94,12 @@ class Store(StoreFilling, SetOperations):
         most = (1 << 62) if self._limit is None else self._limit
         return self._make(self._comm.auto_width(size, most))
 
+    def _unmake(self) -> None:
+        """Gives up a store that holds nothing. Collective."""
+        if self._made is not None:
+            self._made.close()
+        self._made = None
+
     @property
     def _raw(self) -> RawStore:
         if self._made is None:

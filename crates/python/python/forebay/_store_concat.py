@@ -29,7 +29,7 @@ class StoreConcat(Store):
     def _make_for(self, size: int) -> Any:
         raise InvalidError("stores that were put together are read alone\n  hint: add to one of them")
 
-    def _add(self, name: str, samples: Any) -> None:
+    def _add(self, name: str, samples: Any, described: Any = None) -> None:
         self._make_for(0)
 
     def fill(self, *_: Any, **__: Any) -> None:

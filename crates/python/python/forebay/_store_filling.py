@@ -11,13 +11,19 @@ import numpy.typing as npt
 
 from ._added_arrays import AddedArrays, as_stored, is_text
 from ._batch import Batch
-from ._forebay import InvalidError, RawComm, RawFilling, RawStore
+from ._forebay import ForebayError, InvalidError, RawComm, RawFilling, RawStore
 from ._progress import share_progress
 from ._sizes import size_of, whole
 from ._subset import Subset
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
+
+FieldDescription = tuple[Any, Any]
+"""The shape of a sample, and ``text`` or ``texts`` where it is one or several."""
+
+_READ_BYTES = 8 << 20
+"""Samples of a subset are read in batches of about this many bytes."""
 
 
 class StoreFilling:
@@ -33,6 +39,9 @@ class StoreFilling:
         raise NotImplementedError
 
     def _make_for(self, size: int) -> RawStore:
+        raise NotImplementedError
+
+    def _unmake(self) -> None:
         raise NotImplementedError
 
     @property
@@ -77,11 +86,11 @@ class StoreFilling:
             )
         self._add(name, samples)
 
-    def _add(self, name: str, samples: Any) -> None:
+    def _add(self, name: str, samples: Any, described: FieldDescription | None = None) -> None:
         arrays: AddedArrays | None = None
         error: Exception | None = None
         try:
-            arrays = AddedArrays.of(name, samples)
+            arrays = AddedArrays.of(name, samples) if described is None else AddedArrays.described(name, samples, *described)
         except Exception as raised:  # told to the other ranks, then raised again
             error = raised
         known = self._told_by_all(error, {} if arrays is None else arrays.told())
@@ -122,20 +131,65 @@ class StoreFilling:
 
         if isinstance(dataset, Subset):
             _fill_options(options)
-            self._fill_by(dataset.__getitem__, len(dataset), progress)
+            self._fill_with_part(dataset, progress)
             self.label = dataset.label
             return
         if not isinstance(dataset, Dataset):
             raise TypeError(f"{dataset!r} is no data set: give what forebay.open or Store.open made, or reader=")
         with share_progress(progress, self.rank) as report:
-            self._make_for(dataset.nbytes).fill(dataset._reader, _fill_options(options), by_count, report)
+            self._fill_with_files(dataset, (_fill_options(options), by_count, report))
         self.label = dataset.label
         self._files = dataset
 
+    def _fill_with_files(self, dataset: Dataset, options: tuple[str, bool, Any]) -> None:
+        if self._made is not None:
+            self._made.fill(dataset._reader, *options)
+            return
+        made = self._make_for(self._size_of(dataset))
+        try:
+            made.fill(dataset._reader, *options)
+        except ForebayError as error:
+            if error.kind != "full" or self.width == self.world:
+                raise
+            # Texts were longer than a guess, where only reading them shows how long they are.
+            self._unmake()
+            self._make(None).fill(dataset._reader, *options)
+
+    def _size_of(self, dataset: Dataset) -> int:
+        """Bytes that ``dataset`` takes at the most, as far as that is known before it is read. Collective."""
+        size = 0
+        error: Exception | None = None
+        try:
+            size = dataset._reader.most_nbytes()
+        except Exception as raised:  # told to the other ranks, then raised again
+            error = raised
+        sizes: list[int] = [one["size"] for one in self._told_by_all(error, {"size": size}, is_patient=True)]
+        return max(sizes)
+
+    def _fill_with_part(self, part: Subset, progress: Any) -> None:
+        """Adds the samples of ``part``, read many at a time, with each field as its set describes it. Collective."""
+        error: Exception | None = None
+        taken: dict[str, Any] = {}
+        described: dict[str, FieldDescription] = {}
+        count, numbers = len(part), self._share_of(len(part))
+        try:
+            with share_progress(progress, self.rank) as report:
+                described = {
+                    name: (shape, stored if code == "O" else None) for name, code, shape, stored in part.base._field_rows()
+                }
+                taken = _read_share(part, numbers, report)
+        except Exception as raised:  # told to the other ranks, then raised again
+            error = raised
+        self._add_taken(taken, count, error, described)
+
     def _fill_by(self, reader: Callable[[int], Mapping[str, npt.ArrayLike]], count: int, progress: Any) -> None:
-        # Its bytes are not known before it was read: all ranks hold it between them.
+        self._fill_own(reader, self._share_of(count), progress, count)
+
+    def _share_of(self, count: int) -> range:
+        """Those of ``count`` samples that this rank reads. Collective the first time."""
+        # Their bytes are not known before they were read: all ranks hold them between them.
         member, members = (self._made or self._make(None)).member()
-        self._fill_own(reader, range(count * member // members, count * (member + 1) // members), progress, count)
+        return range(count * member // members, count * (member + 1) // members)
 
     def _fill_own(
         self, reader: Callable[[int], Mapping[str, npt.ArrayLike]], numbers: range, progress: Any, count: int | None = None
@@ -162,6 +216,16 @@ class StoreFilling:
                         report(done, len(numbers), size)
         except Exception as raised:  # told to the other ranks, then raised again
             error = raised
+        self._add_taken(taken, count, error)
+
+    def _add_taken(
+        self,
+        taken: dict[str, Any],
+        count: int | None,
+        error: Exception | None,
+        described: Mapping[str, FieldDescription] | None = None,
+    ) -> None:
+        """Adds what this rank has read, by field, unless it has an ``error``. Collective."""
         known = self._told_by_all(error, {"fields": list(taken), "count": count}, is_patient=True)
         if any(one["count"] != count for one in known):
             raise InvalidError(f"ranks fill the store with {sorted({one['count'] for one in known})} samples: give all the same count=")
@@ -171,7 +235,7 @@ class StoreFilling:
                 first, expected = having[0]
                 raise InvalidError(f"samples of rank {rank} have the fields {fields}, and those of rank {first} {expected}")
         for name in having[0][1] if having else ():
-            self._add(name, taken.pop(name, []))
+            self._add(name, taken.pop(name, []), described[name] if described else None)
 
     def update(self, name: str, samples: npt.ArrayLike | Sequence[npt.ArrayLike], first: int) -> None:
         """Writes samples of this rank anew, from number ``first`` on, until the store is sealed.
@@ -220,6 +284,35 @@ class StoreFilling:
             if one["error"] is not None:
                 raise InvalidError(f"rank {rank}: {one['error']}")
         return known
+
+
+def _read_share(part: Subset, numbers: range, report: Callable[[int, int, int], object] | None) -> dict[str, Any]:
+    """The samples ``numbers`` of ``part`` by field: an array, or a list where they differ in length."""
+    taken: dict[str, Any] = {}
+    done = size = 0
+    step = 16
+    while done < len(numbers):
+        chosen = numbers[done : done + step]
+        batch = part.batch(slice(chosen.start, chosen.stop))
+        for name, value in batch.items():
+            if isinstance(value, list):
+                taken.setdefault(name, []).extend(value)
+                size += sum(len("".join(one)) for one in value)
+            elif name in batch.offsets:
+                # The memory of the batch is used again.
+                taken.setdefault(name, []).extend(one.copy() for one in batch.parts(name))
+                size += value.nbytes
+            else:
+                if name not in taken:
+                    taken[name] = np.empty((len(numbers), *value.shape[1:]), value.dtype)
+                taken[name][done : done + len(value)] = value
+                size += value.nbytes
+        done += len(chosen)
+        # As many as the samples so far let expect to be of this length.
+        step = min(max(_READ_BYTES * done // max(size, 1), 1), 4096)
+        if report is not None:
+            report(done, len(numbers), size)
+    return taken
 
 
 def _by_count(balance: str) -> bool:

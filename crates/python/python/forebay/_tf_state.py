@@ -37,6 +37,8 @@ class State:
         # What was handed to tf.data and not trained on yet, in order; and which of it was, out of order.
         self._ahead: deque[Position] = deque()
         self._done: set[Position] = set()
+        # Where training is once the last of them was used, where more could not be read after it.
+        self._rest: Position | None = None
         self._warned = False
 
     def state_dict(self) -> dict[str, Any]:
@@ -77,6 +79,7 @@ class State:
             self._done.update(found)
             while self._ahead and self._ahead[0] in self._done:
                 self._reach(self._ahead.popleft())
+            self._reach_rest()
 
     def _next(self, count: int) -> list[Position]:
         waiting = [one for one in self._ahead if one not in self._done][:count]
@@ -121,20 +124,25 @@ class State:
     def _handed(self, position: Position) -> None:
         with self._lock:
             self._ahead.append(position)
+            self._rest = None
 
     def _finished(self, position: Position) -> None:
         """All that was left after the last batch could not be read: training is where ``position`` says once that was used."""
         with self._lock:
-            if self._ahead:
-                self._ahead[-1] = position
-            else:
-                self._reach(position)
+            self._rest = position
+            self._reach_rest()
+
+    def _reach_rest(self) -> None:
+        if not self._ahead and self._rest is not None:
+            self._reach(self._rest)
+            self._rest = None
 
     def _forget_ahead(self) -> None:
         """Forgets what was handed out and not trained on."""
         with self._lock:
             self._ahead.clear()
             self._done.clear()
+            self._rest = None
 
     def __repr__(self) -> str:
         with self._lock:

@@ -17,8 +17,8 @@ import numpy as np
 # Before what else needs JAX: where that is not installed, it says what to do.
 from ._jax_batch import Batch, jax
 
-from . import _batch, _dataset, _loader  # isort: skip
-from ._forebay import EpochRun, ForebayError, RawBatch  # isort: skip
+from . import _batch, _dataset, _loader, _tiers  # isort: skip
+from ._forebay import EpochRun, ForebayError, LoaderMemory, RawBatch  # isort: skip
 from ._jax_placement import HandOver, narrow_types, placement_of, with_casts  # isort: skip
 from ._jax_source import RandomAccessDataSource  # isort: skip
 from ._sizes import whole  # isort: skip
@@ -46,6 +46,7 @@ class Loader(_loader.Loader):
         device: the device that batches go to; by default the one that JAX takes.
         sharding: a ``jax.sharding.Sharding`` of all fields, or a dict of them by field, over devices of this process or of several: the
             batch of each process is its part of the global arrays.
+            CUDA devices copy from memory that is registered with the CUDA runtime, as of ``forebay.torch.Loader(device="cuda")``.
         device_prefetch: batches that are sent to a device, or sharded, ahead of the one that the consumer has.
     """
 
@@ -70,8 +71,7 @@ class Loader(_loader.Loader):
         self._hand_over = HandOver()
         self._place = placement_of(self._hand_over, device, sharding)
         self._ahead = whole("device_prefetch", device_prefetch) if self._place.is_ahead else 0
-        # One that the consumer has, and one whose copy may not be done yet.
-        self._held = self._ahead + 2
+        self._held = self._ahead + self._place.held
         super().__init__(dataset, rank=rank, world=world, **options)
         tail = _loader._tail(options.get("tail"), options.get("drop_last", False))
         self._may_be_short = tail in (None, "short") and self._drawn is None and len(dataset) % (world * self.batch_size) > 0
@@ -109,8 +109,15 @@ class Loader(_loader.Loader):
         else:
             self._place.narrow(types, is_done=True)
 
+    def _batch_memory(self) -> LoaderMemory | None:
+        self._memory = None if self._map is not None else self._place.batch_memory()
+        if self._memory is not None:
+            # What is pinned has to be let go while there is a device.
+            _tiers.leave_at_exit(self)
+        return self._memory
+
     def _batches(self, run: EpochRun) -> Iterator[Any]:
-        if self._ahead == 0 or self._map is not None:
+        if self._ahead == 0:
             yield from super()._batches(run)
             return
         yield from placed_ahead(run, self._batch, self._opened.commit, self._ahead)
@@ -145,8 +152,11 @@ class Loader(_loader.Loader):
     def stats(self) -> dict[str, Any]:
         """As :meth:`forebay.Loader.stats`, and ``hand_over``: arrays that JAX shares with forebay (``shared``), that it copied
         (``copied``), copied because it refused DLPack (``refused``, ``why_refused``), made numbers of 32 bits (``narrowed``), or that
-        were sent to devices (``placed``)."""
-        return {**super().stats(), "hand_over": self._hand_over.counts()}
+        were sent to devices (``placed``). Where batches go to CUDA devices also ``pinned``, as in :meth:`forebay.torch.Loader.stats`."""
+        stats = {**super().stats(), "hand_over": self._hand_over.counts()}
+        if self._memory is not None:
+            stats["pinned"] = json.loads(self._memory.stats())
+        return stats
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("a forebay.jax.Loader is not pickled: devices belong to their process; pickle its data set")

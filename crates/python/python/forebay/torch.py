@@ -23,6 +23,7 @@ from ._subset import Subset
 
 # Before PyTorch itself: where that is not installed, it says what to do.
 from ._torch_dataset import Batch, Dataset, StoreDataset, _opened, collate, stacked_tensors
+from ._graph_dataset import GraphDataset
 from ._graphs import graphs
 from ._torch_formats import ADIOS2, GNCF, HDF5, NC, NetCDF, Silo, Zarr
 
@@ -44,6 +45,7 @@ __all__ = [
     "NC",
     "Batch",
     "Dataset",
+    "GraphDataset",
     "IterableDataset",
     "Loader",
     "NetCDF",

@@ -190,6 +190,19 @@ pub(super) fn is_installed() -> bool {
     }
 }
 
+/// True when no mapping is ever guarded any more, so that nothing need be known of the page cache. Installs no handler.
+pub(super) fn is_off() -> bool {
+    match STATE.load(Acquire) {
+        GONE => true,
+        UNTRIED => is_switched_off() && !install(),
+        _ => false,
+    }
+}
+
+fn is_switched_off() -> bool {
+    env::var_os("FOREBAY_MAP").is_some_and(|value| value == "off")
+}
+
 fn install() -> bool {
     // Not a lock: a child forked at this moment would wait for ever. It reads without mappings.
     if STATE.compare_exchange(UNTRIED, INSTALLING, AcqRel, Acquire).is_err() {
@@ -201,7 +214,7 @@ fn install() -> bool {
         }
         return STATE.load(Acquire) == INSTALLED;
     }
-    let is_off = env::var_os("FOREBAY_MAP").is_some_and(|value| value == "off");
+    let is_off = is_switched_off();
     LIMIT.store((max_map_count() / MAPPINGS_PER_OURS).min(MOST_MAPPINGS), Relaxed);
     let installed = !is_off && put_handler().is_some();
     STATE.store(if installed { INSTALLED } else { GONE }, Release);

@@ -12,11 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_batch::Effort;
+use crate::effort::Effort;
 
 /// How many threads make batches, over all epochs of a loader.
 #[derive(Debug)]
-pub(crate) struct Depth {
+pub struct Depth {
     /// Threads that are to be busy.
     busy: usize,
     /// The most there may be.
@@ -55,36 +55,36 @@ const START_FAR: usize = 8;
 
 impl Depth {
     /// `busy` threads, and up to `most` where they wait for data.
-    pub(crate) fn new(busy: usize, most: usize, is_far: bool) -> Self {
+    pub fn new(busy: usize, most: usize, is_far: bool) -> Self {
         let most = most.max(busy);
         let start = if is_far { START_FAR.clamp(busy, most) } else { busy };
         Self { busy, most, now: AtomicUsize::new(start), trial: Mutex::new(Trial::new(Instant::now(), 0)) }
     }
 
     /// Threads that are to make batches now.
-    pub(crate) fn now(&self) -> usize {
+    pub fn now(&self) -> usize {
         self.now.load(Relaxed)
     }
 
     /// Threads that are to be busy.
-    pub(crate) fn busy(&self) -> usize {
+    pub fn busy(&self) -> usize {
         self.busy
     }
 
     /// True when the number of threads never changes.
-    pub(crate) fn is_fixed(&self) -> bool {
+    pub fn is_fixed(&self) -> bool {
         self.most == self.busy
     }
 
     /// Begins an epoch: time in which nobody asked for batches says nothing.
-    pub(crate) fn begin(&self, at: Instant) {
+    pub fn begin(&self, at: Instant) {
         let mut trial = self.trial();
         *trial = Trial { rests_until: trial.rests_until, ..Trial::new(at, self.now()) };
     }
 
     /// Notes a batch that was made `at` this moment, and whether the consumer waited for one by then; true when there are to
     /// be more threads from now on.
-    pub(crate) fn note_batch(&self, effort: Effort, is_awaited: bool, at: Instant) -> bool {
+    pub fn note_batch(&self, effort: Effort, is_awaited: bool, at: Instant) -> bool {
         let mut trial = self.trial();
         if !trial.add(effort, is_awaited, at) || !trial.is_long_enough(self.now(), at) {
             return false;

@@ -4,15 +4,15 @@
 use std::{cell::Cell, thread::LocalKey};
 
 /// The scratch vector of a thread.
-pub(crate) type ScratchVec<T> = LocalKey<Cell<Vec<T>>>;
+pub type ScratchVec<T> = LocalKey<Cell<Vec<T>>>;
 
 /// An empty vector with the memory of the last that was put back.
-pub(crate) fn take<T>(scratch: &'static ScratchVec<T>) -> Vec<T> {
+pub fn take<T>(scratch: &'static ScratchVec<T>) -> Vec<T> {
     scratch.take()
 }
 
 /// Puts `used` back, emptied.
-pub(crate) fn put_back<T, U>(scratch: &'static ScratchVec<T>, used: Vec<U>) {
+pub fn put_back<T, U>(scratch: &'static ScratchVec<T>, used: Vec<U>) {
     scratch.set(emptied(used));
 }
 

@@ -1,0 +1,59 @@
+"""Batches as blocks of Ray Data: Arrow tables whose columns are tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ._batch import Batch, _decoded
+from ._set_operations import _objects
+
+FieldRow = tuple[str, Any, "list[int | None]", str]
+"""Name, type for NumPy, shape of a sample and stored type of a field."""
+
+
+def check_fields(rows: Iterable[FieldRow]) -> None:
+    """Refuses fields that Arrow has no type for."""
+    for name, code, shape, stored in rows:
+        dtype = np.dtype(code)
+        is_number = dtype.kind in "biuf" and stored != "bfloat16"
+        is_flat = dtype.kind in "SUMmO" and not shape
+        if not (is_number or is_flat or stored in ("text", "texts", "string")):
+            raise ValueError(
+                f"field {name!r}: Arrow has no tensors of {stored}; leave it out by fields=[...], take a member by "
+                "forebay.Field(member=), or make numbers of it by transforms="
+            )
+
+
+def columns_of(batch: Batch, axes: Mapping[str, int]) -> dict[str, Any]:
+    """The fields of ``batch`` as Ray Data takes a batch: samples of different lengths are arrays of their own, texts are ``str``. ``axes``
+    says by field along which axis those of different lengths are joined."""
+    columns: dict[str, Any] = {}
+    for name, values in batch.items():
+        if name in batch.offsets:
+            columns[name] = _objects(np.split(values, batch.offsets[name][1:-1], axis=axes[name]))
+        elif isinstance(values, list):
+            columns[name] = _objects(values)
+        elif values.dtype.kind == "S":
+            columns[name] = _objects(_decoded(values.tolist()))
+        else:
+            columns[name] = values
+    return columns
+
+
+def one_row(rows: Iterable[FieldRow]) -> dict[str, Any]:
+    """A batch of one row with the types and shapes of ``rows``, of which a schema is made."""
+    columns: dict[str, Any] = {}
+    for name, code, shape, stored in rows:
+        dtype = np.dtype(code)
+        if stored == "texts":
+            columns[name] = _objects([[""]])
+        elif stored in ("text", "string") or dtype.kind in "SUO":
+            columns[name] = _objects([""])
+        elif None in shape:
+            columns[name] = _objects([np.zeros([1 if length is None else length for length in shape], dtype)])
+        else:
+            columns[name] = np.zeros([1, *(length or 0 for length in shape)], dtype)
+    return columns

@@ -1,0 +1,150 @@
+"""Fields as arrays of dask, and datasets of xarray, on a cluster of processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+from counting_server import serving
+from dask.distributed import Client, LocalCluster
+from page_code import make_files, run_page
+
+import forebay
+
+Make = Callable[..., Path]
+COUNT = 100
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """Two processes of two threads each."""
+    with LocalCluster(n_workers=2, threads_per_worker=2, processes=True, dashboard_address=":0") as cluster, Client(cluster) as client:
+        yield client
+
+
+def images(count: int) -> Any:
+    return np.random.default_rng(0).integers(0, 255, (count, 16, 16), np.uint8)
+
+
+def packed(make: Make) -> tuple[forebay.Dataset, Any]:
+    """Three files of images in chunks of 16, and all of them."""
+    values = images(3 * COUNT)
+    for number in range(3):
+        part = slice(number * COUNT, (number + 1) * COUNT)
+        options = {"chunks": (16, 16, 16), "compression": "gzip"}
+        path = make(f"{number}.h5", x=(values[part], options), y=np.arange(3 * COUNT)[part])
+    return forebay.open(path.parent / "*.h5", ["x", "y"]), values
+
+
+def test_an_array_has_all_values_and_other_processes_read_them(make: Make, client: Client) -> None:
+    ds, values = packed(make)
+    array = ds.to_dask("x", chunks="stored")
+    assert array.shape == values.shape and array.dtype == values.dtype and isinstance(array, da.Array)
+    # Small chunks are joined up to 256 KiB, and never over the end of a file.
+    assert array.chunks == ((COUNT,) * 3, (16,), (16,))
+    by_process = client.compute([dask.delayed(os.getpid)(), (array.astype("f8") + 1).sum(), array.max()])
+    other, total, most = client.gather(by_process)
+    assert other != os.getpid() and total == (values.astype("f8") + 1).sum() and most == values.max()
+    np.testing.assert_array_equal(array.compute(), values)
+    np.testing.assert_array_equal(ds.to_dask("y").compute(), np.arange(3 * COUNT))
+    opened = client.run(lambda: len(forebay._portable_set._open_sets))  # type: ignore[attr-defined]
+    # One for each field, however many blocks a process has read.
+    assert all(count <= 2 for count in opened.values()) and max(opened.values()) > 0
+
+
+def test_blocks_are_cut_between_chunks(make: Make) -> None:
+    values = np.arange(3000 * 4096, dtype="f4").reshape(3000, 4096)
+    path = make(x=(values, {"chunks": (100, 4096)}), plain=np.arange(3000))
+    ds = forebay.open(path, ["x", "plain"])
+    assert ds.to_dask("x", chunks="stored").chunks[0] == (100,) * 30
+    assert ds.to_dask("x", chunks=250).chunks[0] == (200,) * 15
+    assert ds.to_dask("x", chunks=7).chunks[0] == (100,) * 30
+    assert ds.to_dask("x", chunks=[1000, 1500, 500]).chunks[0] == (1000, 1500, 500)
+    with dask.config.set({"array.chunk-size": "8MiB"}):
+        assert ds.to_dask("x").chunks[0] == (500,) * 6
+    part = ds.take(slice(150, 2950)).to_dask("x", chunks=100)
+    assert part.chunks[0][:2] == (50, 100) and sum(part.chunks[0]) == 2800
+    np.testing.assert_array_equal(part[::700].compute(scheduler="threads"), values[150:2950:700])
+    for wrong in ("other", 0, [1, 2]):
+        with pytest.raises((ValueError, TypeError)):
+            ds.to_dask("x", chunks=wrong)
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads", "processes"])
+def test_every_scheduler_of_dask_gives_the_same(make: Make, scheduler: str) -> None:
+    ds, values = packed(make)
+    array = ds.to_dask("x")
+    assert array[7:290:3, ::2].sum().compute(scheduler=scheduler, num_workers=2) == values[7:290:3, ::2].sum()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_forked_workers_read_after_their_parent_has_read(make: Make) -> None:
+    ds, values = packed(make)
+    array = ds.to_dask("x", chunks="stored")
+    assert array[0].compute(scheduler="threads").sum() == values[0].sum()
+    with dask.config.set({"multiprocessing.context": "fork"}):
+        assert array.sum().compute(scheduler="processes", num_workers=2) == values.sum()
+
+
+def test_a_slice_reads_its_own_chunks_alone(tmp_path: Path) -> None:
+    values = np.arange(192 * 65536, dtype="f4").reshape(192, 65536)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=values, chunks=(4, 65536))
+    with serving(tmp_path) as origin:
+        array = forebay.open(f"{origin.url}/a.h5", ["x"]).to_dask("x", chunks="stored")
+        before = origin.given
+        np.testing.assert_array_equal(array[9:11, 5].compute(scheduler="threads"), values[9:11, 5])
+        # A request over a network brings some chunks more.
+        assert origin.given - before <= values.nbytes / 8
+        assert array[:, 0].compute(scheduler="threads").tolist() == values[:, 0].tolist()
+        assert origin.given - before <= 1.25 * values.nbytes
+
+
+def test_parts_texts_and_windows_are_arrays_and_samples_of_different_lengths_are_not(make: Make, client: Client) -> None:
+    path = make(name=(np.array(["a", "bc", "", "é"] * 5, object), {"dtype": h5py.string_dtype()}), x=np.arange(20.0))
+    ds = forebay.open(path, ["name", "x"])
+    assert ds.to_dask("name").compute().tolist() == ["a", "bc", "", "é"] * 5
+    shuffled = ds.take([19, 3, 3, 0])
+    assert shuffled.to_dask("x").compute().tolist() == [19.0, 3.0, 3.0, 0.0]
+    windows = forebay.open(path, ["x"], samples=forebay.Windows({0: 4}, stride={0: 1}))
+    np.testing.assert_array_equal(windows.to_dask("x").compute(), np.lib.stride_tricks.sliding_window_view(np.arange(20.0), 4))
+    ragged = make("r.h5", x=np.arange(10.0), ptr=np.array([0, 4, 4, 10]))
+    with pytest.raises(ValueError, match="different lengths"):
+        forebay.open(ragged, ["x"], samples=forebay.Ragged(offsets="ptr")).to_dask("x")
+    with pytest.raises(ValueError, match="no field"):
+        ds.to_dask("other")
+    assert forebay.open(path, ["x"]).take([]).to_dask("x").compute().shape == (0,)
+
+
+def test_workers_refuse_files_that_were_changed(make: Make, client: Client) -> None:
+    array = forebay.open(make(x=np.arange(20.0)), ["x"]).to_dask("x")
+    make(x=np.arange(20.0) + 1)
+    with pytest.raises(forebay.InvalidError, match="others here"):
+        client.compute(array.sum()).result()
+
+
+def test_the_engine_of_xarray_cuts_along_chunks_and_workers_read(make: Make, client: Client) -> None:
+    values = np.random.default_rng(1).random((40, 30))
+    path = make(t=(values, {"chunks": (8, 30)}), plain=np.arange(40.0))
+    with xr.open_dataset(path, engine="forebay", chunks={}) as ds:
+        assert ds["t"].chunks == ((8,) * 5, (30,)) and ds["plain"].chunks == ((40,),)
+        assert float((ds["t"] * 2).sum()) == pytest.approx(2 * values.sum())
+        other, total = client.gather(client.compute([dask.delayed(os.getpid)(), ds["t"].data.sum()]))
+        assert other != os.getpid() and total == pytest.approx(values.sum())
+    with xr.open_dataset(path, engine="forebay", chunks={"phony_dim_0": 16}) as ds:
+        assert ds["t"].chunks[0] == (16, 16, 8)
+
+
+def test_the_programs_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    left = run_page("dask.md")
+    assert left["mean"].shape == (16, 16) and len(left["by_class"]) == 4

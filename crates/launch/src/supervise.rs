@@ -80,7 +80,7 @@ impl BlockedSignals {
     /// Whether somebody wants this process to end, since it was asked last.
     pub(crate) fn is_end_wanted(&self) -> bool {
         let ends = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
-        self.taken.take(Duration::ZERO).is_some_and(|(signal, _)| ends.contains(&signal))
+        self.taken.take(Duration::ZERO).is_some_and(|taken| ends.contains(&taken.signal))
     }
 }
 

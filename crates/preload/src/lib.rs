@@ -32,6 +32,7 @@
     test,
     expect(
         dead_code,
+        unused_imports,
         reason = "without the hooks, which tests of this crate would pass through, nobody calls it"
     )
 )]

@@ -18,9 +18,9 @@ pub(crate) fn has_writers(reader: &File) -> Result<bool> {
     let fd = reader.as_raw_fd();
     // A writer that opens the file between the two calls below makes the kernel send a signal: one that is ignored by default.
     control(fd, F_SETSIG, libc::SIGURG).map_err(Error::from_io)?;
-    match control(fd, libc::F_SETLEASE, libc::c_int::from(libc::F_RDLCK as i16)) {
+    match control(fd, libc::F_SETLEASE, libc::F_RDLCK) {
         Ok(()) => {
-            control(fd, libc::F_SETLEASE, libc::c_int::from(libc::F_UNLCK as i16)).map_err(Error::from_io)?;
+            control(fd, libc::F_SETLEASE, libc::F_UNLCK).map_err(Error::from_io)?;
             Ok(false)
         }
         Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Ok(true),

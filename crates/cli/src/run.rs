@@ -16,7 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   forebay run --origin /pfs/set --tier mem:4GiB --tier /nvme/$USER:100GiB -- python train.py
   forebay run --origin /pfs/set --tier /nvme/$USER:keep --report run.html -- ./train.sh
-  forebay run --origin /pfs/set --tier /nvme/$USER --hdf5 --stage-writes --stage /nvme/$USER -- python train.py
+  forebay run --origin /pfs/set --tier /nvme/$USER --stage-writes --stage /nvme/$USER -- python train.py
   srun forebay run --origin /pfs/set --tier mem:4GiB -- python train.py
   forebay run --hdf5 --hdf5-paths /lustre/run --stage /nvme/$USER -- python train.py
   mpirun -n 4 forebay run --hdf5 -- ./simulate input.nml
@@ -36,7 +36,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PLUGINS", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     hdf5: Option<String>,
 
-    /// Staged writes: what the program writes to HDF5 files under --origin goes to the staging area of --stage first.
+    /// Staged writes: new files that the program writes under --origin go to the staging area of --stage first.
     #[arg(long)]
     stage_writes: bool,
 

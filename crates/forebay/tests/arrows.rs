@@ -55,13 +55,27 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "forebay-preload",
-        &["forebay-config", "forebay-plugin", "forebay-scratch", "forebay-source", "forebay-tier"],
+        &[
+            "forebay-config",
+            "forebay-plugin",
+            "forebay-scratch",
+            "forebay-source",
+            "forebay-stage",
+            "forebay-tier",
+        ],
     ),
     ("forebay-tensorflow", &["forebay-config", "forebay-source", "forebay-tier"]),
     ("forebay-workload", &["forebay-source"]),
     (
         "forebay-launch",
-        &["forebay-config", "forebay-scratch", "forebay-source", "forebay-tier", "forebay-workload"],
+        &[
+            "forebay-config",
+            "forebay-scratch",
+            "forebay-source",
+            "forebay-stage",
+            "forebay-tier",
+            "forebay-workload",
+        ],
     ),
     (
         "forebay",

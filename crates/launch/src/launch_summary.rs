@@ -60,7 +60,7 @@ impl LaunchSummary {
         let counted = counters.snapshot();
         self.counters = counted.iter().map(|(counter, count)| (counter.name(), *count)).collect();
         self.origin_reads_saved = self.get(RunCounter::TierReads) + self.get(RunCounter::OpensOnCopy);
-        if self.opens() == 0 {
+        if self.opens() + self.get(RunCounter::StagedOpens) == 0 {
             self.notes.push(format!(
                 "no open under {} was seen: the program reads nothing there, or bypasses the C library as static programs, Go and \
                  io_uring do; `forebay mount` reaches those",

@@ -19,6 +19,7 @@
 //! | `launch_folder` | where the processes of one run meet |
 //! | `shared_tiers` | tiers as all processes of a run share them |
 //! | `program_reach` | whether a preloaded library reaches a program (ELF, `#!`) |
+//! | `staging` | files that the program writes, brought from the staging area to their destinations |
 //! | `supervise` | a program as a child: signals, stops, its end |
 //! | `launch_summary`, `counter_samples` | what a run did: lines, JSON, a page; counters over time |
 //! | `libraries`, `site_packages` | every libhdf5 of this machine; installed Python packages |
@@ -36,6 +37,7 @@ mod program_reach;
 mod run;
 mod shared_tiers;
 mod site_packages;
+mod staging;
 mod supervise;
 mod trial;
 mod variables;

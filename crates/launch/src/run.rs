@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use forebay_config::{Overrides, Settings, TierConfig, tiered};
-use forebay_scratch::{RUN_VARIABLE, start_run, user_folder_name};
+use forebay_config::{FastPlace, Overrides, Settings, TierConfig, tiered};
+use forebay_scratch::{RUN_VARIABLE, RunCounter, start_run, user_folder_name};
 use forebay_source::{Error, ErrorKind, FileOrigin, Result};
 use forebay_tier::Tiered;
 
@@ -22,6 +22,7 @@ use crate::{
     plugins::PluginFolder,
     program_reach::program_reach,
     shared_tiers::{check_apart, shared_tiers},
+    staging::ProgramStaging,
     supervise::{BlockedSignals, ProgramEnd, supervise},
     variables::{LaunchVariables, escaped},
 };
@@ -45,6 +46,14 @@ pub struct RunRequest<'a> {
     pub stage_writes: bool,
 }
 
+impl RunRequest<'_> {
+    /// Whether files of any kind are staged: an area in memory is that of one process, for the HDF5 plug-ins alone.
+    fn stages_files(&self) -> bool {
+        let is_memory = self.settings.config.stage.path == Some(FastPlace::Memory);
+        self.stage_writes && !(self.hdf5 && is_memory)
+    }
+}
+
 /// A run that was prepared: the program's environment, and what the run holds while it lasts.
 #[derive(Debug)]
 pub struct TransparentRun<'a> {
@@ -63,6 +72,8 @@ struct RunHold {
     signals: BlockedSignals,
     /// Open for as long as the program runs: a process of it that ends must not remove copies that the next one needs.
     tiers: Option<Arc<Tiered>>,
+    /// Where files that the program writes are staged.
+    staging: Option<ProgramStaging>,
 }
 
 /// How a run ended.
@@ -71,12 +82,18 @@ struct RunEnd {
     program: ProgramEnd,
     /// What all processes did; nothing where another launcher of the same run is still there and will tell it.
     summary: Option<LaunchSummary>,
+    /// Why staged files are not at their destinations, where that is so.
+    not_durable: Option<Error>,
 }
 
 /// Without samples for a report this process wakes up so often, in case it was not told that the program ended.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The variable that says that writes are staged.
+/// The variable that says that writes are staged: "1", or "write-only" where files that are also read are left to the HDF5 plug-ins.
 const STAGE_WRITES: &str = "FOREBAY_STAGE_WRITES";
+/// The variable that names the folder in which programs make the files that are staged.
+const RUN_IMAGES: &str = "FOREBAY_RUN_IMAGES";
+/// The exit code where the program ended well, and files that it wrote are not at their destinations.
+const NOT_DURABLE: u8 = 6;
 
 /// In which form a summary is told at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +113,12 @@ impl<'a> TransparentRun<'a> {
         if form != SummaryForm::Quiet {
             self.variables.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
         }
-        let ended = match self.start(report.is_some()) {
+        let say_progress = |text: &str| {
+            if form != SummaryForm::Quiet {
+                say(text);
+            }
+        };
+        let ended = match self.start(report.is_some(), &say_progress) {
             Ok(ended) => ended,
             Err((error, code)) => {
                 say(&error.to_string());
@@ -114,7 +136,12 @@ impl<'a> TransparentRun<'a> {
                 SummaryForm::Json => drop(writeln!(io::stderr(), "{}", summary.json())),
             }
         }
-        Ok(ended.program.follow())
+        let Some(error) = ended.not_durable else { return Ok(ended.program.follow()) };
+        say(&error.to_string());
+        Ok(match ended.program.follow() {
+            0 => NOT_DURABLE,
+            code => code,
+        })
     }
 
     /// Whether `settings` ask for such a run: a folder as the origin, and tiers for it.
@@ -127,10 +154,6 @@ impl<'a> TransparentRun<'a> {
     /// Prepares the run that `request` asks for: the folder in which its processes meet, the tiers, the variables.
     pub fn prepare(request: RunRequest<'a>) -> Result<Self> {
         let origin = folder_of(request.settings)?;
-        if request.stage_writes && !request.hdf5 {
-            let error = Error::new(ErrorKind::Unsupported, "only writes to HDF5 files are staged");
-            return Err(error.hint("add --hdf5 where those are meant"));
-        }
         if request.stage_writes && request.settings.config.stage.path.is_none() {
             let error = Error::new(ErrorKind::Invalid, "there is no staging area for the writes");
             return Err(error.hint("name one by --stage"));
@@ -143,7 +166,7 @@ impl<'a> TransparentRun<'a> {
         settings.config.origin.path = Some(origin.clone());
         let hold = match joined(&escaped(&origin), &|name| env::var_os(name)) {
             Some(_) => None,
-            None => Some(RunHold::take(&origin, &settings)?),
+            None => Some(RunHold::take(&origin, &settings, request.stages_files())?),
         };
         match variables(&request, &settings, hold.as_ref(), library) {
             Ok(mut variables) => {
@@ -159,7 +182,7 @@ impl<'a> TransparentRun<'a> {
 
     /// Runs the program to its end. Counters are sampled over time where `is_sampled`. Where the program cannot be started: the
     /// reason and the exit code that shells have for it.
-    fn start(self, is_sampled: bool) -> std::result::Result<RunEnd, (Error, u8)> {
+    fn start(self, is_sampled: bool, say: &dyn Fn(&str)) -> std::result::Result<RunEnd, (Error, u8)> {
         let RunRequest { program, args, .. } = self.request;
         let Some(hold) = &self.hold else { return Err(exec(program, args, &self.variables.set)) };
         let mut summary = self.begun();
@@ -177,13 +200,14 @@ impl<'a> TransparentRun<'a> {
         summary.samples.add(counters);
         summary.seconds = began.elapsed().as_secs_f64();
         let ended = ended.map_err(|cause| not_started(program, cause));
+        let not_durable = hold.finish_staging(say);
         let summary = hold.release(&self.tiers, summary);
         let program = ended?;
         let summary = summary.map(|mut summary| {
             summary.note_end(program);
             summary
         });
-        Ok(RunEnd { program, summary })
+        Ok(RunEnd { program, summary, not_durable })
     }
 
     fn begun(&self) -> LaunchSummary {
@@ -219,7 +243,10 @@ fn variables(
         variables.warnings.extend(hold.tiers.iter().flat_map(|tiers| tiers.warnings()));
     }
     if request.stage_writes {
-        variables.add(STAGE_WRITES, "1");
+        variables.add(STAGE_WRITES, if request.hdf5 { "write-only" } else { "1" });
+    }
+    if let Some(staging) = hold.and_then(|hold| hold.staging.as_ref()) {
+        variables.add(RUN_IMAGES, staging.folder());
     }
     if let Some(why) = reach.why() {
         let path = path.display();
@@ -229,19 +256,31 @@ fn variables(
 }
 
 impl RunHold {
-    fn take(origin: &str, settings: &Settings) -> Result<Self> {
+    fn take(origin: &str, settings: &Settings, stage_writes: bool) -> Result<Self> {
         let folder = LaunchFolder::open(origin)?;
         // From here on tiers of this process are those of the run, and their threads leave signals alone.
         start_run(folder.path());
         let signals = BlockedSignals::new();
         let files = Arc::new(FileOrigin::new().without_mapping());
-        match tiered(files, &settings.config, None, None) {
-            Ok(tiers) => Ok(Self { folder, signals, tiers }),
+        let staging = || ProgramStaging::start(settings, folder.path(), Path::new(origin));
+        let prepared = tiered(files, &settings.config, None, None)
+            .and_then(|tiers| Ok((tiers, stage_writes.then(staging).transpose()?)));
+        match prepared {
+            Ok((tiers, staging)) => Ok(Self { folder, signals, tiers, staging }),
             Err(error) => {
                 folder.leave(|_| {});
                 Err(error)
             }
         }
+    }
+
+    /// Waits until what the program wrote is at its destinations; the reason where it is not.
+    fn finish_staging(&self, say: &dyn Fn(&str)) -> Option<Error> {
+        let ended = self.staging.as_ref()?.finish(&self.signals, say);
+        let counters = self.folder.counters();
+        counters.add(RunCounter::StagedFiles, ended.totals.files);
+        counters.add(RunCounter::StagedBytes, ended.totals.bytes);
+        ended.trouble
     }
 
     /// Ends the run on the side of this launcher: the last one of the run has the summary of all.

@@ -16,7 +16,7 @@ use forebay_scratch::RunCounter;
 use forebay_source::{FileOrigin, Owned, PerProcess, Result, descriptors::stay_unseen};
 use forebay_tier::{SourceKey, Stats, Tiered};
 
-use crate::{inside, prefix, run_counts};
+use crate::{inside, prefix, run_counts, staged};
 
 /// What this process uses, once it was looked for. A child that was forked meanwhile does not wait for its parent's.
 static STATE: PerProcess<OnceLock<Option<Arc<TierEngine>>>> = PerProcess::empty();
@@ -64,7 +64,10 @@ fn started() -> Option<Arc<TierEngine>> {
         None
     });
     let Some(engine) = engine.map(Arc::new) else {
-        prefix::switch_off();
+        // Names of staged files are still looked for.
+        if !staged::is_on() {
+            prefix::switch_off();
+        }
         return None;
     };
     let _is_first = STARTED.set(Arc::clone(&engine));

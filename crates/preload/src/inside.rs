@@ -148,7 +148,8 @@ fn ask_role() -> ThreadRole {
     role
 }
 
-fn errno() -> i32 {
+/// The error of the last call of this thread.
+pub(crate) fn errno() -> i32 {
     // SAFETY: the address is that of this thread's own number.
     unsafe { *libc::__errno_location() }
 }

@@ -24,6 +24,7 @@
 //! | `manage` | from a descriptor that was just opened to a managed one, and back to the origin |
 //! | `inherited` | descriptors of copies that a program has from the one that started it |
 //! | `writers` | files of this process that are open for writing, of which no copy is used |
+//! | `staged` | files that the program writes, in a staging area until the launcher brings them to their destinations |
 //! | `hooks` | the exported functions, a file for each kind |
 
 #![cfg(target_os = "linux")]
@@ -31,6 +32,7 @@
     test,
     expect(
         dead_code,
+        unused_imports,
         reason = "without the hooks, which tests of this crate would pass through, nobody calls it"
     )
 )]
@@ -47,4 +49,5 @@ mod program_file;
 mod real;
 mod run_counts;
 mod slots;
+mod staged;
 mod writers;

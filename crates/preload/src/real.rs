@@ -12,8 +12,8 @@ use std::{
 };
 
 use libc::{
-    FILE, c_char, c_int, c_uint, c_void, gid_t, iovec, mode_t, off_t, size_t, ssize_t, timespec, timeval,
-    uid_t,
+    DIR, FILE, c_char, c_int, c_uint, c_void, gid_t, iovec, mode_t, off_t, size_t, ssize_t, timespec,
+    timeval, uid_t,
 };
 
 /// What a function answers that this system does not have, with `ENOSYS`.
@@ -104,6 +104,12 @@ functions! {
     __read_chk(fd: c_int, into: *mut c_void, len: size_t, room: size_t) -> ssize_t;
     __pread_chk(fd: c_int, into: *mut c_void, len: size_t, at: off_t, room: size_t) -> ssize_t;
     __pread64_chk(fd: c_int, into: *mut c_void, len: size_t, at: off_t, room: size_t) -> ssize_t;
+    write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t;
+    pwrite(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t;
+    pwrite64(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t;
+    writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
+    pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
+    pwritev64(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
     readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
     preadv(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
     preadv64(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
@@ -164,6 +170,65 @@ functions! {
     posix_fadvise64(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int;
     truncate(path: *const c_char, len: off_t) -> c_int;
     truncate64(path: *const c_char, len: off_t) -> c_int;
+    stat(path: *const c_char, into: *mut c_void) -> c_int;
+    stat64(path: *const c_char, into: *mut c_void) -> c_int;
+    lstat(path: *const c_char, into: *mut c_void) -> c_int;
+    lstat64(path: *const c_char, into: *mut c_void) -> c_int;
+    __xstat(version: c_int, path: *const c_char, into: *mut c_void) -> c_int;
+    __xstat64(version: c_int, path: *const c_char, into: *mut c_void) -> c_int;
+    __lxstat(version: c_int, path: *const c_char, into: *mut c_void) -> c_int;
+    __lxstat64(version: c_int, path: *const c_char, into: *mut c_void) -> c_int;
+    access(path: *const c_char, mode: c_int) -> c_int;
+    eaccess(path: *const c_char, mode: c_int) -> c_int;
+    euidaccess(path: *const c_char, mode: c_int) -> c_int;
+    faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int;
+    chmod(path: *const c_char, mode: mode_t) -> c_int;
+    fchmodat(folder: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int;
+    chown(path: *const c_char, user: uid_t, group: gid_t) -> c_int;
+    lchown(path: *const c_char, user: uid_t, group: gid_t) -> c_int;
+    fchownat(folder: c_int, path: *const c_char, user: uid_t, group: gid_t, flags: c_int) -> c_int;
+    utime(path: *const c_char, times: *const c_void) -> c_int;
+    utimes(path: *const c_char, times: *const timeval) -> c_int;
+    lutimes(path: *const c_char, times: *const timeval) -> c_int;
+    utimensat(folder: c_int, path: *const c_char, times: *const timespec, flags: c_int) -> c_int;
+    getxattr(path: *const c_char, name: *const c_char, into: *mut c_void, len: size_t) -> ssize_t;
+    lgetxattr(path: *const c_char, name: *const c_char, into: *mut c_void, len: size_t) -> ssize_t;
+    listxattr(path: *const c_char, into: *mut c_char, len: size_t) -> ssize_t;
+    llistxattr(path: *const c_char, into: *mut c_char, len: size_t) -> ssize_t;
+    setxattr(path: *const c_char, name: *const c_char, value: *const c_void, len: size_t, flags: c_int) -> c_int;
+    lsetxattr(path: *const c_char, name: *const c_char, value: *const c_void, len: size_t, flags: c_int) -> c_int;
+    removexattr(path: *const c_char, name: *const c_char) -> c_int;
+    lremovexattr(path: *const c_char, name: *const c_char) -> c_int;
+    readlink(path: *const c_char, into: *mut c_char, len: size_t) -> ssize_t;
+    readlinkat(folder: c_int, path: *const c_char, into: *mut c_char, len: size_t) -> ssize_t;
+    realpath(path: *const c_char, into: *mut c_char) -> *mut c_char;
+    canonicalize_file_name(path: *const c_char) -> *mut c_char;
+    rename(from: *const c_char, to: *const c_char) -> c_int;
+    renameat(folder: c_int, from: *const c_char, into: c_int, to: *const c_char) -> c_int;
+    renameat2(folder: c_int, from: *const c_char, into: c_int, to: *const c_char, flags: c_uint) -> c_int;
+    unlink(path: *const c_char) -> c_int;
+    unlinkat(folder: c_int, path: *const c_char, flags: c_int) -> c_int;
+    remove(path: *const c_char) -> c_int;
+    rmdir(path: *const c_char) -> c_int;
+    link(from: *const c_char, to: *const c_char) -> c_int;
+    linkat(folder: c_int, from: *const c_char, into: c_int, to: *const c_char, flags: c_int) -> c_int;
+    symlink(target: *const c_char, path: *const c_char) -> c_int;
+    symlinkat(target: *const c_char, folder: c_int, path: *const c_char) -> c_int;
+    mkdir(path: *const c_char, mode: mode_t) -> c_int;
+    mkdirat(folder: c_int, path: *const c_char, mode: mode_t) -> c_int;
+    opendir(path: *const c_char) -> *mut DIR;
+    fdopendir(fd: c_int) -> *mut DIR;
+    scandir(path: *const c_char, names: *mut c_void, choose: *const c_void, compare: *const c_void) -> c_int;
+    scandir64(path: *const c_char, names: *mut c_void, choose: *const c_void, compare: *const c_void) -> c_int;
+    glob(pattern: *const c_char, flags: c_int, on_error: *const c_void, into: *mut c_void) -> c_int;
+    glob64(pattern: *const c_char, flags: c_int, on_error: *const c_void, into: *mut c_void) -> c_int;
+    nftw(path: *const c_char, visit: *const c_void, most: c_int, flags: c_int) -> c_int;
+    nftw64(path: *const c_char, visit: *const c_void, most: c_int, flags: c_int) -> c_int;
+    fts_open(paths: *const *mut c_char, options: c_int, compare: *const c_void) -> *mut c_void;
+    posix_spawn(pid: *mut c_int, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *mut c_char, variables: *const *mut c_char) -> c_int;
+    posix_spawnp(pid: *mut c_int, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *mut c_char, variables: *const *mut c_char) -> c_int;
+    fsync(fd: c_int) -> c_int;
+    fdatasync(fd: c_int) -> c_int;
     chdir(path: *const c_char) -> c_int;
     fchdir(fd: c_int) -> c_int;
 }

@@ -16,6 +16,12 @@ pub(crate) fn begin() {
     });
 }
 
+/// What a counter of the run says now: 0 where this process is part of none, and nothing before that was asked for.
+pub(crate) fn get(counter: RunCounter) -> Option<u64> {
+    let counters = COUNTERS.get()?;
+    Some(counters.as_ref().map_or(0, |counters| counters.get(counter)))
+}
+
 /// Adds to a counter of the run, if this process is part of one.
 #[inline]
 pub(crate) fn add(counter: RunCounter, amount: u64) {

@@ -88,12 +88,14 @@ counters! {
     LocksSwapped = "locks_swapped",
     /// Opens for writing, renames, truncations and removals of files that had copies in use.
     Invalidated = "invalidated",
-    /// Files whose writes went through the staging area.
+    /// Files that were brought from the staging area to their destinations.
     StagedFiles = "staged_files",
-    /// Bytes that were written there.
+    /// Their bytes.
     StagedBytes = "staged_bytes",
     /// Bytes of whole copies that programs have opened, whether they were read or not.
     CopyBytes = "copy_bytes",
+    /// Files that programs began to write in the staging area, those that were removed again among them.
+    StagedOpens = "staged_opens",
 }
 
 /// The counters of one run, mapped; every process of the run adds to the same words.

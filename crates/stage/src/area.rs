@@ -10,24 +10,32 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_scratch::OwnFolder;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     discard::discard_deserted,
+    drainers::Forced,
     engine::EngineCell,
-    image_state::{ImageState, image_name},
+    image_state::{ImageState, ItemNames},
     item_name::WantedFile,
-    process_end, publish,
+    journal::Journal,
+    process_end,
+    program_image::open_image,
+    publish,
     redo_file::RedoFile,
     room::{HURRY, PAUSED, make_area, open_area},
     settings::{AreaPlace, AreaSettings, StageOptions},
-    staged_file::StagedFile,
+    staged_file::{Sealed, StagedFile},
     status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats},
     survey::{self, FoundItem},
 };
 
 /// How often a wait for other processes looks again.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// An area with less room takes no further files of programs.
+const LEAST_ROOM: u64 = 4 << 20;
 
 /// A staging area: a private folder on a fast tier that the processes of a node share, or memory.
 #[derive(Debug)]
@@ -80,6 +88,55 @@ impl Area {
     ) -> Result<RedoFile> {
         let destination = publish::resolve(destination)?;
         Ok(RedoFile::new(Arc::clone(&self.cell), file, destination, options))
+    }
+
+    /// The folder that this process has in the area, in which programs make images; an error where there is none.
+    pub(crate) fn own_folder(&self) -> Result<Arc<OwnFolder>> {
+        let engine = self.cell.get();
+        let room = &engine.shared.room;
+        let missing = || {
+            room.trouble()
+                .cloned()
+                .unwrap_or_else(|| Error::unsupported("an area in memory takes no programs' files"))
+        };
+        room.own().cloned().ok_or_else(missing)
+    }
+
+    /// Seals the item `id`, which programs have written to `image` in the folder of this process.
+    pub(crate) fn take_over(
+        self: &Arc<Self>,
+        id: &str,
+        journal: Journal,
+        image: File,
+        reserved: u64,
+    ) -> Result<Sealed> {
+        let engine = self.cell.get();
+        let destination = journal.destination();
+        let lineage = engine.lineage(&destination);
+        let names = ItemNames { id: id.to_owned(), destination, options: StageOptions::default() };
+        let shared = Arc::clone(&engine.shared);
+        let state = ImageState::take_over(shared, names, journal, image, reserved, lineage)?;
+        StagedFile::new(Arc::clone(&self.cell), state).seal()
+    }
+
+    /// Reserves room for what programs write.
+    pub(crate) fn reserve(&self, bytes: u64) -> bool {
+        self.cell.get().shared.room.reserve(bytes)
+    }
+
+    /// Gives room back.
+    pub(crate) fn release(&self, bytes: u64) {
+        self.cell.get().shared.room.release(bytes);
+    }
+
+    /// Drains though it is paused, until the answer is dropped.
+    pub(crate) fn force(&self) -> Forced {
+        self.cell.get().shared.force()
+    }
+
+    /// Whether there is room for more.
+    pub(crate) fn has_room(&self) -> bool {
+        self.cell.get().shared.room.has_room(LEAST_ROOM)
     }
 
     fn folder(&self) -> Option<&PathBuf> {
@@ -192,7 +249,7 @@ impl Area {
             return Ok(None);
         };
         // A file that was published meanwhile is read there.
-        let Ok(image) = item.folder.open_to_read(image_name(&item.id)) else { return Ok(None) };
+        let Ok(image) = open_image(&item.folder, &item.id) else { return Ok(None) };
         let len = image.metadata().map_err(Error::from_io)?.len();
         Ok(item.journal.image.is_some_and(|sums| sums.len == len).then_some(image))
     }

@@ -293,7 +293,7 @@ impl ImageState {
         let journal = self.lock().journal.clone();
         let Some(path) = journal.temporary() else { return Ok(Publishing::Done) };
         count(&self.shared.counters.destination_syncs, 1);
-        complete(temporary, image, &self.destination, &journal)?;
+        complete(temporary, image, self.image.as_ref(), &journal)?;
         let area = self.shared.room.area();
         let turn = PublishTurn::take(area, &self.destination)?;
         match self.order()? {

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     fs::File,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, PermissionsExt},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
@@ -18,7 +18,7 @@ use crate::{
     journal::Journal,
     lineage::{Lineage, Successor},
     publish,
-    range_set::RangeSet,
+    range_set::{RangeSet, held_of},
     settings::StageOptions,
     stamp::{FileStamp, now_ns},
     status::{ItemKind, ItemState},
@@ -76,6 +76,34 @@ pub(crate) struct ImageInner {
     pub(crate) failure: Option<Error>,
 }
 
+impl ImageInner {
+    fn new(journal: Journal, is_journalled: bool) -> Self {
+        Self {
+            journal,
+            is_journalled,
+            phase: ImagePhase::Open,
+            len: 0,
+            reserved: 0,
+            held: RangeSet::default(),
+            passed: RangeSet::default(),
+            temporary: None,
+            jobs: VecDeque::new(),
+            running: 0,
+            copied: 0,
+            error: None,
+            failure: None,
+        }
+    }
+}
+
+/// What a new file is, and what is wanted of it.
+#[derive(Debug)]
+pub(crate) struct ItemNames {
+    pub(crate) id: String,
+    pub(crate) destination: PathBuf,
+    pub(crate) options: StageOptions,
+}
+
 /// The name of a new file's image.
 pub(crate) fn image_name(id: &str) -> String {
     format!("{id}.data")
@@ -103,25 +131,40 @@ impl ImageState {
         if !is_journalled {
             room.remove(&image_name(&id));
         }
-        let inner = ImageInner {
-            journal,
-            is_journalled,
-            phase: ImagePhase::Open,
-            len: 0,
-            reserved: 0,
-            held: RangeSet::default(),
-            passed: RangeSet::default(),
-            temporary: None,
-            jobs: VecDeque::new(),
-            running: 0,
-            copied: 0,
-            error: None,
-            failure: None,
-        };
+        let inner = ImageInner::new(journal, is_journalled);
+        let names = ItemNames { id, destination, options };
+        Ok(Arc::new(Self::assemble(shared, names, image, lineage, inner)))
+    }
+
+    /// A file that programs have written to `image` by descriptors of their own, which have `reserved` bytes of the area.
+    pub(crate) fn take_over(
+        shared: Arc<DrainShared>,
+        names: ItemNames,
+        mut journal: Journal,
+        image: File,
+        reserved: u64,
+        lineage: Arc<Lineage>,
+    ) -> Result<Arc<Self>> {
+        let facts =
+            image.metadata().map_err(|error| Error::from_io(error).at(names.destination.display()))?;
+        journal.mode = facts.permissions().mode() & 0o7777;
+        let held = held_of(&image, facts.len());
+        count(&shared.counters.staged_bytes, held.bytes());
+        let inner = ImageInner { len: facts.len(), held, reserved, ..ImageInner::new(journal, true) };
+        Ok(Arc::new(Self::assemble(shared, names, Some(image), lineage, inner)))
+    }
+
+    fn assemble(
+        shared: Arc<DrainShared>,
+        names: ItemNames,
+        image: Option<File>,
+        lineage: Arc<Lineage>,
+        inner: ImageInner,
+    ) -> Self {
+        let ItemNames { id, destination, options } = names;
         let (staged, durable) = (Completion::new(), Completion::new());
-        let inner = Mutex::new(inner);
         let in_use = Arc::clone(&shared.files);
-        Ok(Arc::new(Self {
+        Self {
             shared,
             id,
             destination,
@@ -130,9 +173,9 @@ impl ImageState {
             lineage,
             staged,
             durable,
-            inner,
+            inner: Mutex::new(inner),
             _in_use: in_use,
-        }))
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ImageInner> {

@@ -1,6 +1,6 @@
 //! Checksums of a new file's image, by blocks.
 
-use std::{fs::File, os::unix::fs::FileExt, path::Path};
+use std::{fs::File, os::unix::fs::FileExt};
 
 use forebay_source::{Error, Result};
 
@@ -115,15 +115,19 @@ pub(crate) fn of_stretch(image: &ImageSums, (start, end): (u64, u64)) -> ImageSu
     ImageSums { len: image.len, held, sums: image.sums[first..last].to_vec() }
 }
 
-/// Gives a temporary file that is copied its length and metadata, syncs it and looks at it once more.
+/// Gives a temporary file that is copied its length and metadata, syncs it and looks at it once more. The file `held` that it was copied
+/// from has the mode, times and attributes that programs gave it, where they have written it themselves.
 pub(crate) fn complete(
     temporary: &File,
     image: &ImageSums,
-    destination: &Path,
+    held: Option<&File>,
     journal: &Journal,
 ) -> Result<()> {
     temporary.set_len(image.len).map_err(Error::from_io)?;
-    publish::dress(temporary, destination, journal.mode)?;
+    publish::dress(temporary, &journal.destination(), journal.mode)?;
+    if let Some(held) = held.filter(|_| journal.is_shared) {
+        publish::dress_as(temporary, held, journal.mode)?;
+    }
     temporary.sync_all().map_err(Error::from_io)?;
     let found = FileStamp::of(temporary)?;
     if found.len != image.len {

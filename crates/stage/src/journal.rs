@@ -46,7 +46,8 @@ pub(crate) struct Journal {
     latest: Option<Vec<u8>>,
     pub(crate) mode: u32,
     pub(crate) read_back: bool,
-    /// Whether several processes write to the destination beside the log, as ranks do by MPI-IO.
+    /// Of an update, whether several processes write to the destination beside the log, as ranks do by MPI-IO. Of a new file, whether
+    /// programs write its image by descriptors of their own.
     pub(crate) is_shared: bool,
     /// The number of the redo log, of an update.
     pub(crate) log: u64,

@@ -111,6 +111,38 @@ pub(crate) fn dress(file: &File, destination: &Path, mode: u32) -> Result<()> {
     Ok(())
 }
 
+/// Gives `file` the mode, the times and the extended attributes of the file `image` that a program has written.
+pub(crate) fn dress_as(file: &File, image: &File, mode: u32) -> Result<()> {
+    let done = || -> rustix::io::Result<()> {
+        let facts = rustix::fs::fstat(image)?;
+        copy_attributes_of(image, file);
+        rustix::fs::fchmod(file, Mode::from_bits_truncate(mode))?;
+        let time = |seconds, nanos: i64| Timespec { tv_sec: seconds, tv_nsec: nanos };
+        let nanos = |nanos: u64| i64::try_from(nanos).unwrap_or(0);
+        let times = Timestamps {
+            last_access: time(facts.st_atime, nanos(facts.st_atime_nsec)),
+            last_modification: time(facts.st_mtime, nanos(facts.st_mtime_nsec)),
+        };
+        rustix::fs::futimens(file, &times)
+    };
+    done().map_err(|errno| Error::from_io(errno.into()))
+}
+
+fn copy_attributes_of(from: impl AsFd, to: impl AsFd) {
+    let mut names = vec![0_u8; MOST_XATTR_BYTES];
+    let Ok(len) = rustix::fs::flistxattr(&from, names.as_mut_slice()) else { return };
+    if len == 0 {
+        return;
+    }
+    let mut value = vec![0_u8; MOST_XATTR_BYTES];
+    for name in names[..len.min(names.len())].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        let name = OsStr::from_bytes(name);
+        if let Ok(len) = rustix::fs::fgetxattr(&from, name, value.as_mut_slice()) {
+            let _ = rustix::fs::fsetxattr(&to, name, &value[..len.min(value.len())], XattrFlags::empty());
+        }
+    }
+}
+
 /// Copies extended attributes, the access list among them; what this user or the file system does not allow is left out.
 fn copy_attributes(from: &Path, to: impl AsFd) {
     let mut names = vec![0_u8; MOST_XATTR_BYTES];

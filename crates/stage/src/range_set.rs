@@ -1,6 +1,6 @@
 //! A set of bytes of a file, as ranges that do not touch.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, os::fd::AsFd};
 
 /// Bytes of a file, merged into as few ranges as possible.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,10 +117,44 @@ impl RangeSet {
     }
 }
 
+/// Stretches of a file with holes; of one with more, holes are copied as zeros.
+const MOST_STRETCHES: usize = 1 << 12;
+
+/// What an image of `len` bytes holds: all of it but holes.
+pub(crate) fn held_of(image: impl AsFd, len: u64) -> RangeSet {
+    let image = image.as_fd();
+    let seek = |from| rustix::fs::seek(image, from).ok();
+    let mut held = RangeSet::default();
+    let mut at = 0;
+    while let Some(start) = seek(rustix::fs::SeekFrom::Data(at)).filter(|start| *start < len) {
+        let end = seek(rustix::fs::SeekFrom::Hole(start)).unwrap_or(len).clamp(start + 1, len);
+        held.insert(start, end);
+        at = end;
+        if held.ranges.len() > MOST_STRETCHES {
+            return RangeSet::of(&[(0, len)]);
+        }
+    }
+    held
+}
+
 #[cfg(test)]
 #[expect(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use super::*;
+
+    #[test]
+    fn holes_of_an_image_are_not_what_it_holds() {
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(held_of(&file, 0).ranges(), []);
+        file.write_all_at(b"end", 16 << 20).unwrap();
+        let len = file.metadata().unwrap().len();
+        let held = held_of(&file, len).ranges();
+        assert!(held.len() == 1 && held[0].0 > 0 && held[0].1 == len, "{held:?}");
+        file.write_all_at(&[7; 5], 0).unwrap();
+        assert_eq!(held_of(&file, len).ranges().first().map(|range| range.0), Some(0));
+    }
 
     #[test]
     fn ranges_that_touch_become_one_and_the_rest_is_told_apart() {

@@ -1,19 +1,25 @@
 //! A new file that a killed process had sealed, published.
 
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{
+    fs::File,
+    os::unix::fs::{FileExt, PermissionsExt},
+};
 
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    image_state::image_name,
-    image_sums::{complete, read_verified, stretches},
+    image_sums::{complete, read_verified, stretches, sums_of},
     journal::{ImageSums, Journal},
+    program_image::open_image,
     publication::{self, PublishOrder, PublishTurn},
     publish,
+    range_set::held_of,
     recovery::{RecoverVerdict, Recovery},
     room::write_journal,
-    stamp::FileStamp,
+    stamp::{FileStamp, now_ns},
+    status::ItemState,
     survey::{item_ids, read_journal},
+    writer_lease::has_writers,
 };
 
 /// Bytes of one write to the destination.
@@ -25,7 +31,7 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
         return Ok(RecoverVerdict::Finish);
     }
     if journal.image.is_none() {
-        return Ok(RecoverVerdict::Discard);
+        return if journal.is_shared { judge_unsealed(recovery) } else { Ok(RecoverVerdict::Discard) };
     }
     let temporary = journal.temporary().map(|path| path.exists());
     if !journal.passed.is_empty() && temporary != Some(true) {
@@ -47,13 +53,48 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
     })
 }
 
+/// What is to become of a file that programs wrote and that nobody has sealed: as without staging, what they have written is there.
+fn judge_unsealed(recovery: &Recovery<'_>) -> Result<RecoverVerdict> {
+    let Ok(image) = open_image(recovery.folder, recovery.id) else { return Ok(RecoverVerdict::Discard) };
+    if has_writers(&image)? {
+        let error = Error::new(ErrorKind::Unavailable, "is still open for writing by a process");
+        return Ok(RecoverVerdict::Refuse(error.hint("recover again after its end")));
+    }
+    if recovery.is_same_boot || recovery.is_forced {
+        return Ok(RecoverVerdict::Finish);
+    }
+    Ok(RecoverVerdict::Refuse(
+        recovery.changed("may not be whole: the machine went down before it was sealed"),
+    ))
+}
+
+/// Seals a file that programs wrote.
+fn seal(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<ImageSums> {
+    let image = open_image(recovery.folder, recovery.id)?;
+    let facts = image.metadata().map_err(Error::from_io)?;
+    image.sync_data().map_err(Error::from_io)?;
+    let sums = sums_of(Some(&image), facts.len(), &held_of(&image, facts.len()))?;
+    journal.mode = facts.permissions().mode() & 0o7777;
+    journal.image = Some(sums.clone());
+    journal.state = ItemState::Sealed;
+    journal.sealed_ns = now_ns();
+    journal.expected.push(FileStamp::at(&journal.destination())?);
+    write_journal(recovery.folder, recovery.id, journal, true)?;
+    Ok(sums)
+}
+
 /// Copies, verifies and publishes the file, or what of that is left to do.
 pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<()> {
     let destination = journal.destination();
     if !journal.is_published()? {
-        let Some(image) = journal.image.clone() else { return Ok(()) };
-        let file = copy(recovery, journal, &image)?;
-        complete(&file, &image, &destination, journal)?;
+        let image = match journal.image.clone() {
+            Some(image) => image,
+            None if journal.is_shared => seal(recovery, journal)?,
+            None => return Ok(()),
+        };
+        let held = open_image(recovery.folder, recovery.id)?;
+        let file = copy(recovery, journal, &image, &held)?;
+        complete(&file, &image, Some(&held), journal)?;
         let stamp = FileStamp::of(&file)?;
         let turn = PublishTurn::take(Some(recovery.area), &destination)?;
         // Others may have published theirs meanwhile.
@@ -76,12 +117,11 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<(
     publish::point(&pointer, &destination, created_ns)
 }
 
-fn copy(recovery: &Recovery<'_>, journal: &mut Journal, image: &ImageSums) -> Result<File> {
+fn copy(recovery: &Recovery<'_>, journal: &mut Journal, image: &ImageSums, held: &File) -> Result<File> {
     let file = temporary(recovery, journal)?;
-    let held = recovery.folder.open_to_read(image_name(recovery.id))?;
     let mut buffer = Vec::new();
     for stretch in stretches(image, RUN_BYTES) {
-        read_verified(&held, image, stretch, &mut buffer, |offset, bytes| {
+        read_verified(held, image, stretch, &mut buffer, |offset, bytes| {
             file.write_all_at(bytes, offset).map_err(Error::from_io)?;
             recovery.tell(bytes.len() as u64)
         })?;

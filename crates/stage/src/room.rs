@@ -184,6 +184,13 @@ impl ProcessRoom {
         has_room
     }
 
+    /// Whether `bytes` more would fit.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        let RoomPlace::Folder(folder) = &self.place else { return false };
+        total_usage(&folder.area).saturating_add(bytes) <= self.quota
+            && folder.has_free(bytes, self.free_floor)
+    }
+
     /// Gives `bytes` back.
     pub(crate) fn release(&self, bytes: u64) {
         let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);

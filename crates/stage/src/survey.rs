@@ -3,13 +3,14 @@
 use std::{
     fs::File,
     io::Read,
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::FileExt,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
 use forebay_scratch::{OwnFolder, SharedFile};
 use forebay_source::{Error, Result};
+use rustix::fs::AtFlags;
 
 use crate::{
     facts_file::{DestinationFacts, read_facts},
@@ -23,7 +24,7 @@ use crate::{
 };
 
 /// The file whose lock a process holds while it lives.
-const LOCK: &str = "lock";
+pub(crate) const PROCESS_LOCK: &str = "lock";
 const ENDING: &str = ".journal";
 
 /// The names of the items in the folder of a process.
@@ -59,7 +60,7 @@ pub(crate) fn process_folders(area: &OwnFolder) -> Result<Vec<(Arc<OwnFolder>, b
 }
 
 fn is_deserted(name: &str, folder: &Arc<OwnFolder>) -> bool {
-    other_host(name).is_none() && SharedFile::deserted(folder, LOCK).is_some()
+    other_host(name).is_none() && SharedFile::deserted(folder, PROCESS_LOCK).is_some()
 }
 
 /// The items of all processes in `area`, the oldest first.
@@ -83,9 +84,8 @@ pub(crate) fn survey(area: &OwnFolder) -> Result<Vec<ItemStatus>> {
 pub(crate) fn status_of(folder: &OwnFolder, id: &str, journal: &Journal, is_deserted: bool) -> ItemStatus {
     let bytes = match journal.kind {
         ItemKind::Create => {
-            let facts =
-                folder.open_to_read(image_name(id)).and_then(|file| file.metadata().map_err(Error::from_io));
-            facts.map_or(0, |facts| facts.blocks() * 512)
+            let facts = rustix::fs::statat(folder.descriptor(), image_name(id), AtFlags::SYMLINK_NOFOLLOW);
+            facts.map_or(0, |facts| u64::try_from(facts.st_blocks).unwrap_or(0) * 512)
         }
         ItemKind::Update => logged_bytes(folder, id, journal),
     };

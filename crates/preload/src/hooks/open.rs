@@ -9,11 +9,12 @@ use std::ffi::CStr;
 
 use libc::{AT_FDCWD, c_char, c_int, mode_t, off_t};
 
-use super::exported;
+use super::{exported, names::change};
 use crate::{
     inside, kernel,
     manage::{self, OpenedBy},
     prefix, real,
+    staged::{self, LastLink, OpenCall},
 };
 
 /// True when `path` is one that may lie under the prefix.
@@ -51,6 +52,32 @@ unsafe fn opened(folder: c_int, path: *const c_char, open: impl FnOnce() -> c_in
     fd
 }
 
+/// The flags of `creat`.
+const CREATED: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+
+/// Opens a file that is staged, or else by `open`.
+///
+/// # Safety
+/// As [`may_cover`].
+#[inline]
+unsafe fn staged_or(
+    folder: c_int,
+    path: *const c_char,
+    (flags, mode): (c_int, mode_t),
+    open: impl Fn() -> c_int,
+) -> c_int {
+    if staged::is_on() && !path.is_null() {
+        // SAFETY: as the caller promises.
+        let path = unsafe { CStr::from_ptr(path) };
+        if let Some(fd) = staged::open(OpenCall { folder, path, flags, mode }) {
+            manage::closing(fd);
+            return fd;
+        }
+    }
+    // SAFETY: as the caller promises.
+    unsafe { opened(folder, path, open) }
+}
+
 /// Notes that `fd` is a new file that this process writes to; its name is in place of the template by now.
 ///
 /// # Safety
@@ -81,52 +108,52 @@ unsafe fn cut(path: *const c_char, answer: c_int) -> c_int {
 exported! {
     fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { opened(AT_FDCWD, path, || real::open(path, flags, mode)) }
+        unsafe { staged_or(AT_FDCWD, path, (flags, mode), || real::open(path, flags, mode)) }
     }
 
     fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { opened(AT_FDCWD, path, || real::open64(path, flags, mode)) }
+        unsafe { staged_or(AT_FDCWD, path, (flags, mode), || real::open64(path, flags, mode)) }
     }
 
     fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { opened(folder, path, || real::openat(folder, path, flags, mode)) }
+        unsafe { staged_or(folder, path, (flags, mode), || real::openat(folder, path, flags, mode)) }
     }
 
     fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { opened(folder, path, || real::openat64(folder, path, flags, mode)) }
+        unsafe { staged_or(folder, path, (flags, mode), || real::openat64(folder, path, flags, mode)) }
     }
 
     fn __open_2(path: *const c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { opened(AT_FDCWD, path, || real::__open_2(path, flags)) }
+        unsafe { staged_or(AT_FDCWD, path, (flags, 0), || real::__open_2(path, flags)) }
     }
 
     fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { opened(AT_FDCWD, path, || real::__open64_2(path, flags)) }
+        unsafe { staged_or(AT_FDCWD, path, (flags, 0), || real::__open64_2(path, flags)) }
     }
 
     fn __openat_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { opened(folder, path, || real::__openat_2(folder, path, flags)) }
+        unsafe { staged_or(folder, path, (flags, 0), || real::__openat_2(folder, path, flags)) }
     }
 
     fn __openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { opened(folder, path, || real::__openat64_2(folder, path, flags)) }
+        unsafe { staged_or(folder, path, (flags, 0), || real::__openat64_2(folder, path, flags)) }
     }
 
     fn creat(path: *const c_char, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { opened(AT_FDCWD, path, || real::creat(path, mode)) }
+        unsafe { staged_or(AT_FDCWD, path, (CREATED, mode), || real::creat(path, mode)) }
     }
 
     fn creat64(path: *const c_char, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { opened(AT_FDCWD, path, || real::creat64(path, mode)) }
+        unsafe { staged_or(AT_FDCWD, path, (CREATED, mode), || real::creat64(path, mode)) }
     }
 
     fn mkstemp(template: *mut c_char) -> c_int {
@@ -171,12 +198,12 @@ exported! {
 
     fn truncate(path: *const c_char, len: off_t) -> c_int {
         // SAFETY: above.
-        unsafe { cut(path, real::truncate(path, len)) }
+        unsafe { change(AT_FDCWD, path, LastLink::Followed, |_, path| cut(path, real::truncate(path, len))) }
     }
 
     fn truncate64(path: *const c_char, len: off_t) -> c_int {
         // SAFETY: above.
-        unsafe { cut(path, real::truncate64(path, len)) }
+        unsafe { change(AT_FDCWD, path, LastLink::Followed, |_, path| cut(path, real::truncate64(path, len))) }
     }
 
     fn chdir(path: *const c_char) -> c_int {

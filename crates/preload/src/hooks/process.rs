@@ -6,7 +6,7 @@
 
 use libc::{c_char, c_int};
 
-use super::exported;
+use super::{exported, names};
 use crate::{engine, inside, manage, real};
 
 /// Tells what was counted; in a child of `vfork`, whose parent goes on, nothing.
@@ -39,11 +39,15 @@ exported! {
     fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
         publish();
         // SAFETY: above.
+        unsafe { names::whole(path) };
+        // SAFETY: above.
         unsafe { real::execv(path, arguments) }
     }
 
     fn execvp(path: *const c_char, arguments: *const *const c_char) -> c_int {
         publish();
+        // SAFETY: above.
+        unsafe { names::whole(path) };
         // SAFETY: above.
         unsafe { real::execvp(path, arguments) }
     }
@@ -51,11 +55,15 @@ exported! {
     fn execve(path: *const c_char, arguments: *const *const c_char, variables: *const *const c_char) -> c_int {
         publish();
         // SAFETY: above.
+        unsafe { names::whole(path) };
+        // SAFETY: above.
         unsafe { real::execve(path, arguments, variables) }
     }
 
     fn execvpe(path: *const c_char, arguments: *const *const c_char, variables: *const *const c_char) -> c_int {
         publish();
+        // SAFETY: above.
+        unsafe { names::whole(path) };
         // SAFETY: above.
         unsafe { real::execvpe(path, arguments, variables) }
     }

@@ -1,6 +1,6 @@
 //! What is asked of a descriptor besides its bytes: for one that is open on a copy the origin answers.
 //!
-//! Functions that take a path are not here: names are the origin's and lead to it.
+//! Functions that take a path are not here: names are the origin's and lead to it, but for those of staged files.
 
 #![expect(unsafe_code, reason = "is called in place of functions of the C library")]
 
@@ -8,7 +8,10 @@ use libc::{
     AT_EMPTY_PATH, c_char, c_int, c_uint, c_void, gid_t, mode_t, size_t, ssize_t, timespec, timeval, uid_t,
 };
 
-use super::exported;
+use super::{
+    exported,
+    names::{ask, last_link},
+};
 use crate::{
     inherited, inside, manage, real,
     slots::{self, SlotKind},
@@ -65,27 +68,47 @@ exported! {
 
     fn fstatat(fd: c_int, path: *const c_char, into: *mut c_void, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { of_origin_at(fd, path, flags, |fd| real::fstatat(fd, path, into, flags)) }
+        unsafe {
+            ask(fd, path, last_link(flags), |fd, path| {
+                of_origin_at(fd, path, flags, |fd| real::fstatat(fd, path, into, flags))
+            })
+        }
     }
 
     fn fstatat64(fd: c_int, path: *const c_char, into: *mut c_void, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { of_origin_at(fd, path, flags, |fd| real::fstatat64(fd, path, into, flags)) }
+        unsafe {
+            ask(fd, path, last_link(flags), |fd, path| {
+                of_origin_at(fd, path, flags, |fd| real::fstatat64(fd, path, into, flags))
+            })
+        }
     }
 
     fn __fxstatat(version: c_int, fd: c_int, path: *const c_char, into: *mut c_void, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { of_origin_at(fd, path, flags, |fd| real::__fxstatat(version, fd, path, into, flags)) }
+        unsafe {
+            ask(fd, path, last_link(flags), |fd, path| {
+                of_origin_at(fd, path, flags, |fd| real::__fxstatat(version, fd, path, into, flags))
+            })
+        }
     }
 
     fn __fxstatat64(version: c_int, fd: c_int, path: *const c_char, into: *mut c_void, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { of_origin_at(fd, path, flags, |fd| real::__fxstatat64(version, fd, path, into, flags)) }
+        unsafe {
+            ask(fd, path, last_link(flags), |fd, path| {
+                of_origin_at(fd, path, flags, |fd| real::__fxstatat64(version, fd, path, into, flags))
+            })
+        }
     }
 
     fn statx(fd: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: *mut c_void) -> c_int {
         // SAFETY: above.
-        unsafe { of_origin_at(fd, path, flags, |fd| real::statx(fd, path, flags, mask, into)) }
+        unsafe {
+            ask(fd, path, last_link(flags), |fd, path| {
+                of_origin_at(fd, path, flags, |fd| real::statx(fd, path, flags, mask, into))
+            })
+        }
     }
 
     fn fstatfs(fd: c_int, into: *mut c_void) -> c_int {

@@ -8,10 +8,10 @@ use std::ffi::CStr;
 
 use libc::{FILE, c_char, c_int};
 
-use super::exported;
+use super::{exported, names::on_image};
 use crate::{
     manage::{self, OpenedBy},
-    prefix, real,
+    prefix, real, staged,
 };
 
 /// Manages the file of a stream that was just opened.
@@ -30,6 +30,19 @@ unsafe fn opened(path: *const c_char, stream: *mut FILE) -> *mut FILE {
     stream
 }
 
+/// Opens a stream on a file that is staged.
+///
+/// # Safety
+/// Both are null or texts that end with a zero byte.
+unsafe fn staged(path: *const c_char, mode: *const c_char) -> Option<*mut FILE> {
+    if !staged::is_on() || path.is_null() || mode.is_null() {
+        return None;
+    }
+    // SAFETY: as the caller promises.
+    let (path, mode) = unsafe { (CStr::from_ptr(path), CStr::from_ptr(mode)) };
+    staged::open_stream(path, mode)
+}
+
 /// The file of `stream` is about to be closed.
 ///
 /// # Safety
@@ -45,19 +58,19 @@ unsafe fn closing(stream: *mut FILE) {
 exported! {
     fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
         // SAFETY: above.
-        unsafe { opened(path, real::fopen(path, mode)) }
+        unsafe { staged(path, mode).unwrap_or_else(|| opened(path, real::fopen(path, mode))) }
     }
 
     fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
         // SAFETY: above.
-        unsafe { opened(path, real::fopen64(path, mode)) }
+        unsafe { staged(path, mode).unwrap_or_else(|| opened(path, real::fopen64(path, mode))) }
     }
 
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
         // SAFETY: above.
         unsafe {
             closing(stream);
-            opened(path, real::freopen(path, mode, stream))
+            on_image(path, |path| opened(path, real::freopen(path, mode, stream)))
         }
     }
 
@@ -65,7 +78,7 @@ exported! {
         // SAFETY: above.
         unsafe {
             closing(stream);
-            opened(path, real::freopen64(path, mode, stream))
+            on_image(path, |path| opened(path, real::freopen64(path, mode, stream)))
         }
     }
 

@@ -11,6 +11,7 @@ use crate::{
     program_file::ByteSource,
     real,
     slots::{self, SlotKind},
+    staged::with_room,
 };
 
 /// Bytes of one part: as many as a block usually has.
@@ -77,12 +78,12 @@ unsafe fn send(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> Option<ss
 exported! {
     fn sendfile(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
         // SAFETY: above.
-        unsafe { send(to, from, at, len).unwrap_or_else(|| real::sendfile(to, from, at, len)) }
+        unsafe { send(to, from, at, len).unwrap_or_else(|| with_room(to, || real::sendfile(to, from, at, len))) }
     }
 
     fn sendfile64(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
         // SAFETY: above.
-        unsafe { send(to, from, at, len).unwrap_or_else(|| real::sendfile64(to, from, at, len)) }
+        unsafe { send(to, from, at, len).unwrap_or_else(|| with_room(to, || real::sendfile64(to, from, at, len))) }
     }
 
     fn copy_file_range(
@@ -101,7 +102,7 @@ exported! {
             {
                 return sent;
             }
-            real::copy_file_range(from, at, to, into, len, flags)
+            with_room(to, || real::copy_file_range(from, at, to, into, len, flags))
         }
     }
 }

@@ -1,0 +1,135 @@
+//! Files that the processes of a run write in the staging area, brought to their destinations by the launcher, which outlives them.
+
+use std::{
+    cell::Cell,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use forebay_config::Settings;
+use forebay_source::{Error, ErrorKind, Result};
+use forebay_stage::{Area, AreaPlace, DrainProgress, ImageTotals, ProgramImages};
+use forebay_workload::report::bytes_text;
+
+use crate::supervise::BlockedSignals;
+
+/// How often the thread looks for files that were closed; a program may wait for one.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How often while there are none.
+const LOOK_WHILE_IDLE: Duration = Duration::from_millis(40);
+/// How long the end waits for processes that outlive the program and have files open for writing.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the end waits silently, and how often it says how far it is.
+const SAY_EVERY: Duration = Duration::from_secs(2);
+
+/// The staging of one launcher: an area, and a thread that takes over the files that programs have closed.
+#[derive(Debug)]
+pub(crate) struct ProgramStaging {
+    area: Arc<Area>,
+    place: PathBuf,
+    folder: PathBuf,
+    images: Arc<Mutex<ProgramImages>>,
+    stop: Arc<StopFlag>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct StopFlag {
+    is_set: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// How the staging of a run ended.
+#[derive(Debug)]
+pub(crate) struct StagingEnd {
+    pub(crate) totals: ImageTotals,
+    /// Why not all is at its destination, where that is so.
+    pub(crate) trouble: Option<Error>,
+}
+
+impl ProgramStaging {
+    /// Starts it for the run in the folder `run`, whose origin is `origin`.
+    pub(crate) fn start(settings: &Settings, run: &Path, origin: &Path) -> Result<Self> {
+        let Some(area) = settings.config.stage.area()? else {
+            let error = Error::new(ErrorKind::Invalid, "there is no staging area for the writes");
+            return Err(error.hint("name one by --stage"));
+        };
+        let AreaPlace::Folder(place) = area.place.clone() else {
+            let error = Error::new(ErrorKind::Invalid, "programs share no staging area in memory");
+            return Err(error.hint("name a folder by --stage: /dev/shm is memory too"));
+        };
+        if place.starts_with(origin) {
+            let what = format!("the staging area lies under the origin {}", origin.display());
+            let error = Error::new(ErrorKind::Invalid, what).hint("name a folder outside it");
+            return Err(error.at(place.display()));
+        }
+        let area = Area::open(area)?;
+        let images = ProgramImages::open(Arc::clone(&area), run)?;
+        let folder = images.folder().to_owned();
+        let (images, stop) = (Arc::new(Mutex::new(images)), Arc::new(StopFlag::default()));
+        let (seen, flag) = (Arc::clone(&images), Arc::clone(&stop));
+        let thread = thread::Builder::new().name("forebay-stage".into()).spawn(move || work(&seen, &flag));
+        let thread = Mutex::new(Some(thread.map_err(Error::from_io)?));
+        Ok(Self { area, place, folder, images, stop, thread })
+    }
+
+    /// The folder in which programs make files.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Ends it, after the program: waits until all is at its destination, and says by `say` how far it is. A signal ends the wait.
+    pub(crate) fn finish(&self, signals: &BlockedSignals, say: &dyn Fn(&str)) -> StagingEnd {
+        *lock(&self.stop.is_set) = true;
+        self.stop.changed.notify_all();
+        if let Some(thread) = lock(&self.thread).take() {
+            let _ = thread.join();
+        }
+        let said = Cell::new(Instant::now());
+        let progress = |left: DrainProgress| {
+            if said.get().elapsed() >= SAY_EVERY {
+                say(&left_text(left));
+                said.set(Instant::now());
+            }
+            if signals.is_end_wanted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let mut images = lock(&self.images);
+        let finished = images.finish(PATIENCE, &progress);
+        let totals = images.totals();
+        let trouble = finished.err().map(|error| {
+            // What is left is `recover`'s: the end of this process waits for it no more.
+            self.area.leave();
+            error.hint(format!("nothing is lost: 'forebay recover {}' finishes it", self.place.display()))
+        });
+        StagingEnd { totals, trouble }
+    }
+}
+
+fn left_text(left: DrainProgress) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a number for people")]
+    let bytes = bytes_text(left.bytes_left as f64);
+    format!("staged files on their way to their destinations: {} left, {bytes}", left.items_left)
+}
+
+fn work(images: &Mutex<ProgramImages>, stop: &StopFlag) {
+    let mut is_set = lock(&stop.is_set);
+    while !*is_set {
+        drop(is_set);
+        let began = Instant::now();
+        let left = lock(images).look(false);
+        let pause = if left.open + left.draining == 0 { LOOK_WHILE_IDLE } else { LOOK_EVERY };
+        // Looking at many files takes its time: never more than a third of a processor.
+        let pause = pause.max(began.elapsed() * 2);
+        is_set = lock(&stop.is_set);
+        if !*is_set {
+            is_set = stop.changed.wait_timeout(is_set, pause).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

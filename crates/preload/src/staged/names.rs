@@ -1,0 +1,114 @@
+//! Calls by name: on the image, where the name is that of a staged file.
+
+use std::{
+    ffi::{CStr, CString},
+    os::fd::RawFd,
+    path::PathBuf,
+};
+
+use forebay_stage::{FolderKey, NameState, NamedImage, NamesLock};
+
+use super::{LastLink, c_path, has_any, place::FilePlace, settle::settle, staging};
+use crate::{inside, kernel, prefix};
+
+/// True where `path` may be the name of a staged file.
+pub(super) fn may_be_staged(folder: RawFd, path: &CStr) -> bool {
+    let may_cover = match folder {
+        libc::AT_FDCWD => prefix::may_cover(path),
+        _ => prefix::may_cover_below_folder(path),
+    };
+    may_cover && has_any()
+}
+
+fn find(folder: RawFd, path: &CStr, last: LastLink) -> Option<NamedImage> {
+    if !may_be_staged(folder, path) {
+        return None;
+    }
+    inside::run(|| FilePlace::of(folder, path, last)?.image())
+}
+
+/// The path of the image, where `path` is the name of a staged file that is only asked for. The file may get to its destination before the
+/// image is looked at, which is then not there.
+pub(crate) fn asked(folder: RawFd, path: &CStr, last: LastLink) -> Option<CString> {
+    c_path(find(folder, path, last)?.image)
+}
+
+/// An image that programs write, and that the launcher leaves alone until this is dropped.
+#[derive(Debug)]
+pub(crate) struct LockedImage {
+    pub(crate) path: CString,
+    _lock: NamesLock,
+}
+
+/// The same for a call that changes the file: one that is on its way is waited for.
+pub(crate) fn changed(folder: RawFd, path: &CStr, last: LastLink) -> Option<LockedImage> {
+    if !may_be_staged(folder, path) {
+        return None;
+    }
+    let found = inside::run(|| {
+        let place = FilePlace::of(folder, path, last)?;
+        let lock = staging()?.names.lock().ok()?;
+        let NamedImage { image, state } = place.image()?;
+        Some(match state {
+            NameState::Open => Ok(LockedImage { path: c_path(image)?, _lock: lock }),
+            NameState::Sealed => Err(image),
+        })
+    });
+    match found? {
+        Ok(locked) => Some(locked),
+        Err(image) => {
+            settle(vec![image]);
+            None
+        }
+    }
+}
+
+/// Has the file at `path` be at its destination before a call that knows nothing of staged files; true where it cannot be, as it is open
+/// for writing.
+pub(crate) fn whole(folder: RawFd, path: &CStr) -> bool {
+    let Some(found) = find(folder, path, LastLink::Followed) else { return false };
+    settle(vec![found.image]);
+    find(folder, path, LastLink::Followed).is_some_and(|found| found.state == NameState::Open)
+}
+
+/// The path without links of a staged file.
+pub(crate) fn real_path(path: &CStr) -> Option<CString> {
+    if !may_be_staged(libc::AT_FDCWD, path) {
+        return None;
+    }
+    inside::run(|| {
+        let place = FilePlace::of(libc::AT_FDCWD, path, LastLink::Followed)?;
+        place.image()?;
+        c_path(place.path()?)
+    })
+}
+
+/// True where a staged file has the name that a call is to give to something else.
+pub(crate) fn made_name(folder: RawFd, path: &CStr) -> bool {
+    find(folder, path, LastLink::Kept).is_some()
+}
+
+/// Has all files of the folder that `fd` is open on be there before it is listed.
+pub(crate) fn whole_folder(fd: RawFd) {
+    if !has_any() {
+        return;
+    }
+    let images = inside::run(|| {
+        let key = FolderKey::of(kernel::borrowed(fd)?).ok()?;
+        Some(images_of(staging()?.names.in_folder(key)))
+    });
+    settle(images.unwrap_or_default());
+}
+
+/// Has all files of the run be at their destinations.
+pub(crate) fn whole_everywhere() {
+    if !has_any() {
+        return;
+    }
+    let images = inside::run(|| Some(images_of(staging()?.names.all())));
+    settle(images.unwrap_or_default());
+}
+
+fn images_of(names: Vec<(std::ffi::OsString, NamedImage)>) -> Vec<PathBuf> {
+    names.into_iter().map(|(_, named)| named.image).collect()
+}

@@ -1,0 +1,123 @@
+//! A staging area that is full while a file is written: other files leave it, or the file itself goes to its destination.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::{
+        fd::{AsRawFd, RawFd},
+        unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use forebay_stage::{FolderKey, NameState, ProgramImage};
+use rustix::fs::OFlags;
+
+use super::{settle::settle, staging};
+use crate::{inside, kernel};
+
+/// Bytes that are copied at once.
+const PART_BYTES: usize = 1 << 20;
+
+/// Calls `write`, which writes to `fd`, once more where the staging area was full and is not any more.
+pub(crate) fn with_room<R: PartialEq + From<i8>>(fd: RawFd, write: impl Fn() -> R) -> R {
+    let is_refused = |answer: &R| {
+        *answer == R::from(-1) && super::is_on() && [libc::ENOSPC, libc::EDQUOT].contains(&inside::errno())
+    };
+    let answer = write();
+    if !is_refused(&answer) || !wait_for_others(fd) {
+        return answer;
+    }
+    let answer = write();
+    if !is_refused(&answer) || inside::run(|| move_to_destination(fd)).is_none() {
+        return answer;
+    }
+    write()
+}
+
+/// The image that `fd` is open on.
+fn image_of(fd: RawFd) -> Option<PathBuf> {
+    kernel::path_of(fd).filter(|path| staging().is_some_and(|staging| path.parent() == Some(&staging.folder)))
+}
+
+/// Waits until other files have left the area; false where `fd` is no staged file.
+fn wait_for_others(fd: RawFd) -> bool {
+    let others = inside::run(|| {
+        let image = image_of(fd)?;
+        let all = staging()?.names.all().into_iter().map(|(_, named)| named.image);
+        Some(all.filter(|other| *other != image).collect())
+    });
+    let Some(others) = others else { return false };
+    settle(others);
+    true
+}
+
+/// Has `fd` be open on the destination, with the bytes of the image; nothing where others have the image open.
+fn move_to_destination(fd: RawFd) -> Option<()> {
+    let staging = staging()?;
+    let path = image_of(fd)?;
+    let image = ProgramImage::at(&path)?;
+    let _lock = staging.names.lock().ok()?;
+    let (destination, _) = image.status()?;
+    let (key, name) = (FolderKey::at(destination.parent()?).ok()?, destination.file_name()?);
+    let is_alone = !is_mapped(&path) && holders(&path) == 1;
+    if !is_alone || staging.names.image(NameState::Sealed, key, name).is_some() {
+        return None;
+    }
+    let moved = move_file(fd, &path, &destination);
+    if moved.is_err() {
+        return None;
+    }
+    staging.names.remove_name(NameState::Open, key, name, &path);
+    image.discard();
+    Some(())
+}
+
+fn move_file(fd: RawFd, image: &Path, destination: &Path) -> io::Result<()> {
+    let from = File::open(image)?;
+    let facts = from.metadata()?;
+    let to = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(facts.permissions().mode() & 0o7777)
+        .open(destination)?;
+    to.set_permissions(facts.permissions())?;
+    let mut part = vec![0; PART_BYTES];
+    let mut at = 0;
+    while at < facts.size() {
+        let len = from.read_at(&mut part, at)?;
+        if len == 0 {
+            break;
+        }
+        // A part of zeros is a hole.
+        if part[..len].iter().any(|byte| *byte != 0) {
+            to.write_all_at(&part[..len], at)?;
+        }
+        at += len as u64;
+    }
+    to.set_len(facts.size())?;
+    let flags = kernel::open_flags(fd).ok_or_else(io::Error::last_os_error)? - OFlags::CREATE - OFlags::TRUNC;
+    let opened = rustix::fs::open(destination, flags | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
+    let position = kernel::position(fd).unwrap_or(0);
+    kernel::set_position(opened.as_raw_fd(), position);
+    if kernel::lay_over(opened.as_raw_fd(), fd) { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether this process has the file mapped: a map stays with the image.
+fn is_mapped(image: &Path) -> bool {
+    let maps = fs::read("/proc/self/maps").unwrap_or_default();
+    let name = image.file_name().map(std::ffi::OsStr::as_encoded_bytes).unwrap_or_default();
+    maps.windows(name.len().max(1)).any(|window| window == name)
+}
+
+/// Descriptors that processes of this user have open on the file.
+fn holders(image: &Path) -> usize {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = processes.filter(|entry| {
+        entry.file_name().to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+    });
+    let descriptors =
+        numbers.flat_map(|entry| fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten());
+    descriptors.filter(|entry| fs::read_link(entry.path()).is_ok_and(|path| path == image)).count()
+}

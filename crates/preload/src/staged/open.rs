@@ -1,0 +1,263 @@
+//! Which file is made in the staging area, or opened there.
+
+#![expect(unsafe_code, reason = "opens by the C library's own function, which takes a mode or not")]
+
+use std::{
+    ffi::CStr,
+    os::{fd::RawFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+};
+
+use forebay_scratch::RunCounter;
+use forebay_stage::{FolderKey, NameState, ProgramImage};
+use libc::{FILE, c_int, mode_t};
+use rustix::{
+    fs::{Access, AtFlags, FileType, Mode, Stat},
+    io::Errno,
+};
+
+use super::{LastLink, RunStaging, c_path, has_any_inside, place::FilePlace, settle::settle, staging};
+use crate::{inside, prefix, real, run_counts};
+
+/// What is no file, or has no name.
+const NO_FILE: c_int = libc::O_PATH | libc::O_DIRECTORY;
+/// Writes that are to be on the disk when they return.
+const AT_ONCE: c_int = libc::O_DIRECT | libc::O_DSYNC;
+/// A new file, and only that.
+const MADE_NEW: c_int = libc::O_CREAT | libc::O_EXCL;
+
+/// A call of `open`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenCall<'a> {
+    pub(crate) folder: RawFd,
+    pub(crate) path: &'a CStr,
+    pub(crate) flags: c_int,
+    pub(crate) mode: mode_t,
+}
+
+/// What becomes of such a call.
+enum OpenPlan {
+    /// It is done: a number, or an error.
+    Done(Result<RawFd, i32>),
+    /// The plain call, once these are at their destinations.
+    After(PathBuf),
+}
+
+impl OpenCall<'_> {
+    fn has(&self, flags: c_int) -> bool {
+        self.flags & flags == flags
+    }
+
+    fn writes(&self) -> bool {
+        self.flags & libc::O_ACCMODE != libc::O_RDONLY
+    }
+
+    /// Whether the file has no bytes of before.
+    fn begins_empty(&self) -> bool {
+        self.writes() && (self.has(libc::O_TRUNC) || self.has(MADE_NEW))
+    }
+
+    /// Opens `image` in place of the file.
+    fn open_as(&self, image: &Path, flags: c_int) -> Option<Result<RawFd, i32>> {
+        let path = c_path(image.to_owned())?;
+        // SAFETY: the path ends with a zero byte.
+        let fd = unsafe { real::open(path.as_ptr(), flags, self.mode) };
+        Some(if fd < 0 { Err(inside::errno()) } else { Ok(fd) })
+    }
+
+    /// Opens an image that is there; nothing where it is at its destination by now.
+    fn open_there(&self, image: &Path) -> Option<Result<RawFd, i32>> {
+        if self.has(MADE_NEW) {
+            return Some(Err(libc::EEXIST));
+        }
+        self.open_as(image, self.flags & !MADE_NEW).filter(|opened| *opened != Err(libc::ENOENT))
+    }
+}
+
+/// Opens a file that is staged, or is to be; nothing where the plain call has to.
+pub(crate) fn open(call: OpenCall<'_>) -> Option<RawFd> {
+    let may_cover = match call.folder {
+        libc::AT_FDCWD => prefix::may_cover(call.path),
+        _ => prefix::may_cover_below_folder(call.path),
+    };
+    if !may_cover || call.flags & NO_FILE != 0 {
+        return None;
+    }
+    match inside::run(|| plan(&call))? {
+        OpenPlan::Done(Ok(fd)) => Some(fd),
+        OpenPlan::Done(Err(errno)) => {
+            inside::set_errno(errno);
+            Some(-1)
+        }
+        OpenPlan::After(image) => {
+            settle(vec![image]);
+            None
+        }
+    }
+}
+
+/// The same for a stream of the C library.
+pub(crate) fn open_stream(path: &CStr, mode: &CStr) -> Option<*mut FILE> {
+    let flags = stream_flags(mode.to_bytes())?;
+    let fd = open(OpenCall { folder: libc::AT_FDCWD, path, flags, mode: 0o666 })?;
+    if fd < 0 {
+        return Some(std::ptr::null_mut());
+    }
+    // SAFETY: the number is ours until the stream has it, and the mode is a text of C.
+    Some(unsafe { libc::fdopen(fd, mode.as_ptr()) })
+}
+
+/// The flags that a stream of this mode is opened with; nothing for what only the C library knows.
+fn stream_flags(mode: &[u8]) -> Option<c_int> {
+    let (first, more) = mode.split_first()?;
+    if more.contains(&b',') {
+        return None;
+    }
+    let access = match (first, more.contains(&b'+')) {
+        (_, true) => libc::O_RDWR,
+        (b'r', false) => libc::O_RDONLY,
+        (_, false) => libc::O_WRONLY,
+    };
+    let makes = match first {
+        b'r' => 0,
+        b'w' => libc::O_CREAT | libc::O_TRUNC,
+        b'a' => libc::O_CREAT | libc::O_APPEND,
+        _ => return None,
+    };
+    let only_new = if more.contains(&b'x') { libc::O_EXCL } else { 0 };
+    let on_exec = if more.contains(&b'e') { libc::O_CLOEXEC } else { 0 };
+    Some(access | makes | only_new | on_exec)
+}
+
+fn plan(call: &OpenCall<'_>) -> Option<OpenPlan> {
+    let staging = staging()?;
+    if !call.begins_empty() && !has_any_inside() {
+        return None;
+    }
+    let is_kept = call.has(libc::O_NOFOLLOW) || call.has(MADE_NEW);
+    let last = if is_kept { LastLink::Kept } else { LastLink::Followed };
+    let place = FilePlace::of(call.folder, call.path, last)?;
+    if !call.writes() {
+        return call.open_there(&place.image()?.image).map(OpenPlan::Done);
+    }
+    // While names do not change, an image that has one is not taken over by the launcher.
+    let lock = staging.names.lock().ok()?;
+    if let Some(image) = staging.names.image(NameState::Open, place.key, &place.name)
+        && let Some(opened) = call.open_there(&image)
+    {
+        return Some(OpenPlan::Done(opened));
+    }
+    let is_staged = call.begins_empty() && staging.takes(call, &place);
+    if let Some(image) = staging.names.image(NameState::Sealed, place.key, &place.name) {
+        if call.has(MADE_NEW) {
+            return Some(OpenPlan::Done(Err(libc::EEXIST)));
+        }
+        if !is_staged {
+            return Some(OpenPlan::After(image));
+        }
+    }
+    let made = if is_staged { make(staging, call, &place) } else { None };
+    drop(lock);
+    made.map(|fd| OpenPlan::Done(Ok(fd)))
+}
+
+/// A new image for the file at `place`; nothing where the plain call has to make it, or to refuse it.
+fn make(staging: &RunStaging, call: &OpenCall<'_>, place: &FilePlace) -> Option<RawFd> {
+    let destination = place.path().filter(|path| prefix::covers(path))?;
+    // A folder that was removed, or that another file system is mounted over, is not where its path leads.
+    if FolderKey::at(destination.parent()?).ok()? != place.key {
+        return None;
+    }
+    let old = old_file(call, place)?;
+    if staging.names.is_full() || !ProgramImage::has_drainer(&staging.folder) {
+        return None;
+    }
+    let image = ProgramImage::new(&staging.folder, &destination);
+    let flags = call.flags & !libc::O_NOFOLLOW | MADE_NEW;
+    let mode = if call.has(libc::O_CREAT) { call.mode } else { 0o600 };
+    let fd = OpenCall { mode, ..*call }.open_as(&image.path(), flags)?.ok()?;
+    let noted = dressed(fd, old.as_ref()).and_then(|()| {
+        image.note_destination(&destination).ok()?;
+        staging.names.set(place.key, &place.name, &image.path()).ok()
+    });
+    if noted.is_none() {
+        // SAFETY: the number is ours: nobody knows of it yet.
+        unsafe { real::close(fd) };
+        image.discard();
+        return None;
+    }
+    // From now on all processes of the run look for names of staged files.
+    run_counts::begin();
+    run_counts::add(RunCounter::StagedOpens, 1);
+    Some(fd)
+}
+
+/// Gives a new image the mode of the file that it takes the place of; nothing where the launcher could not read it.
+fn dressed(fd: RawFd, old: Option<&Stat>) -> Option<()> {
+    let file = crate::kernel::borrowed(fd)?;
+    if let Some(old) = old {
+        rustix::fs::fchmod(file, Mode::from_raw_mode(old.st_mode)).ok()?;
+    }
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(file).ok()?.st_mode);
+    mode.contains(Mode::RUSR).then_some(())
+}
+
+/// The file that is at the destination, if any; nothing where the plain call would be refused, or the file could not take its place
+/// by a rename.
+#[expect(clippy::option_option, reason = "none of either is another answer")]
+fn old_file(call: &OpenCall<'_>, place: &FilePlace) -> Option<Option<Stat>> {
+    let folder = &place.folder;
+    let may =
+        |name: &std::ffi::OsStr, access| rustix::fs::accessat(folder, name, access, AtFlags::EACCESS).is_ok();
+    if !may(std::ffi::OsStr::new("."), Access::WRITE_OK | Access::EXEC_OK) {
+        return None;
+    }
+    let old = match rustix::fs::statat(folder, &place.name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return call.has(libc::O_CREAT).then_some(None),
+        Err(_) => return None,
+        Ok(old) => old,
+    };
+    let is_file = FileType::from_raw_mode(old.st_mode) == FileType::RegularFile;
+    let reads = if call.flags & libc::O_ACCMODE == libc::O_RDWR { Access::READ_OK } else { Access::empty() };
+    let may_replace = is_file
+        && old.st_nlink == 1
+        && !call.has(MADE_NEW)
+        && may(&place.name, Access::WRITE_OK | reads)
+        && may_rename_over(place, &old);
+    may_replace.then_some(Some(old))
+}
+
+/// Whether this user may replace the file, where the folder lets everybody write.
+fn may_rename_over(place: &FilePlace, old: &Stat) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    let Ok(folder) = rustix::fs::fstat(&place.folder) else { return false };
+    let is_sticky = Mode::from_raw_mode(folder.st_mode).contains(Mode::SVTX);
+    !is_sticky || user == 0 || old.st_uid == user || folder.st_uid == user
+}
+
+impl RunStaging {
+    /// Whether files of this kind are staged.
+    fn takes(&self, call: &OpenCall<'_>, place: &FilePlace) -> bool {
+        let name = place.name.as_bytes();
+        let has = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
+        // The loader opens libraries by calls that no hook sees, and a file that is made to exclude others has to be seen by them.
+        let is_left = name.ends_with(b".so") || has(b".so.") || call.has(MADE_NEW) && has(b"lock");
+        let is_update = self.is_write_only && call.flags & libc::O_ACCMODE == libc::O_RDWR;
+        !is_left && !is_update && call.flags & AT_ONCE == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_of_streams_are_flags() {
+        assert_eq!(stream_flags(b"wb"), Some(libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC));
+        assert_eq!(stream_flags(b"w+x"), Some(libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_EXCL));
+        assert_eq!(stream_flags(b"re"), Some(libc::O_CLOEXEC));
+        assert_eq!(stream_flags(b"r+"), Some(libc::O_RDWR));
+        assert_eq!(stream_flags(b"a"), Some(libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND));
+        assert_eq!((stream_flags(b"w,ccs=UTF-8"), stream_flags(b"q"), stream_flags(b"")), (None, None, None));
+    }
+}

@@ -1,0 +1,294 @@
+//! The names by which processes of a run find files that are still in the area.
+//!
+//! ```text
+//! RUN/staged/                     in the folder of the run, which is private to the user
+//!     lock                        held while a name is made, moved or removed
+//!     full                        there while the area takes no more files
+//!     open/DEVICE-INODE/NAME      a link to the image that programs write; the folder it is for, and its name there
+//!     sealed/DEVICE-INODE/NAME    a link to the image that is on its way
+//!     wanted/ID                   an image that somebody waits for
+//! ```
+//!
+//! Names are found without the lock: links are renamed into their places, and one that leads nowhere any more means that the file is
+//! at its destination.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{self, File},
+    os::{
+        fd::AsFd,
+        unix::fs::{DirBuilderExt, OpenOptionsExt, symlink},
+    },
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use forebay_scratch::{LockMode, lock_within, nonce, unlock};
+use forebay_source::{Error, Result};
+
+const FOLDER: &str = "staged";
+const LOCK: &str = "lock";
+const FULL: &str = "full";
+const WANTED: &str = "wanted";
+/// A holder does a few system calls; where it is stopped, others do without.
+const LOCK_LIMIT: Duration = Duration::from_secs(5);
+
+/// Descriptors of ours in a program have numbers from here on.
+const HIGH_NUMBERS: i32 = 128;
+
+/// Which folder a name is in, whatever paths lead to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FolderKey {
+    device: u64,
+    inode: u64,
+}
+
+impl FolderKey {
+    /// The key of an open folder.
+    pub fn of(folder: impl AsFd) -> Result<Self> {
+        let facts = rustix::fs::fstat(folder).map_err(|errno| Error::from_io(errno.into()))?;
+        Ok(Self { device: facts.st_dev, inode: facts.st_ino })
+    }
+
+    /// The key of the folder at `path`.
+    pub fn at(path: &Path) -> Result<Self> {
+        let facts =
+            rustix::fs::stat(path).map_err(|errno| Error::from_io(errno.into()).at(path.display()))?;
+        Ok(Self { device: facts.st_dev, inode: facts.st_ino })
+    }
+
+    /// Whether files can be renamed from one folder to the other.
+    pub fn is_on_same_device(&self, other: &Self) -> bool {
+        self.device == other.device
+    }
+
+    fn name(&self) -> String {
+        format!("{:x}-{:x}", self.device, self.inode)
+    }
+}
+
+/// How far the image is that a name leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameState {
+    /// Programs write it, or could open it to do so.
+    Open,
+    /// It is on its way to its destination and does not change any more.
+    Sealed,
+}
+
+impl NameState {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Sealed => "sealed",
+        }
+    }
+}
+
+/// An image that a name leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedImage {
+    /// The path of the image in the area.
+    pub image: PathBuf,
+    /// How far it is.
+    pub state: NameState,
+}
+
+/// The names of staged files of one run.
+#[derive(Clone, Debug)]
+pub struct ProgramNames {
+    folder: PathBuf,
+}
+
+/// Keeps other processes from changing names, until it is dropped.
+#[derive(Debug)]
+pub struct NamesLock {
+    file: File,
+}
+
+impl Drop for NamesLock {
+    fn drop(&mut self) {
+        // A child that was forked meanwhile has the same open file, and would hold the lock.
+        unlock(&self.file);
+    }
+}
+
+impl ProgramNames {
+    /// Those of the run whose folder is `run`.
+    pub fn of_run(run: &Path) -> Self {
+        Self { folder: run.join(FOLDER) }
+    }
+
+    /// Makes what they are kept in.
+    pub fn create(&self) -> Result<()> {
+        for name in [NameState::Open.word(), NameState::Sealed.word(), WANTED] {
+            make_folder(&self.folder.join(name))?;
+        }
+        let path = self.folder.join(LOCK);
+        let made = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        made.map(drop).map_err(|error| Error::from_io(error).at(path.display()))
+    }
+
+    /// Removes them, with the run.
+    pub fn remove(run: &Path) {
+        let _ = fs::remove_dir_all(run.join(FOLDER));
+    }
+
+    /// Keeps other processes from changing names.
+    pub fn lock(&self) -> Result<NamesLock> {
+        let path = self.folder.join(LOCK);
+        let at = |error: Error| error.at(path.display());
+        let file = File::options().write(true).open(&path).map_err(|error| at(Error::from_io(error)))?;
+        // The file that a program is about to open gets the lowest number that is free.
+        let file = rustix::io::fcntl_dupfd_cloexec(&file, HIGH_NUMBERS).map_or(file, File::from);
+        lock_within(&file, LockMode::Exclusive, LOCK_LIMIT).map_err(at)?;
+        Ok(NamesLock { file })
+    }
+
+    fn folder_of(&self, state: NameState, key: FolderKey) -> PathBuf {
+        self.folder.join(state.word()).join(key.name())
+    }
+
+    /// The image that `name` in `folder` leads to, in this state.
+    pub fn image(&self, state: NameState, folder: FolderKey, name: &OsStr) -> Option<PathBuf> {
+        fs::read_link(self.folder_of(state, folder).join(name)).ok()
+    }
+
+    /// The newest image that `name` in `folder` leads to.
+    pub fn find(&self, folder: FolderKey, name: &OsStr) -> Option<NamedImage> {
+        let found = |state| Some(NamedImage { image: self.image(state, folder, name)?, state });
+        found(NameState::Open).or_else(|| found(NameState::Sealed))
+    }
+
+    /// Has `name` in `folder` lead to `image`, which programs write.
+    pub fn set(&self, folder: FolderKey, name: &OsStr, image: &Path) -> Result<()> {
+        self.link(NameState::Open, folder, name, image)
+    }
+
+    fn link(&self, state: NameState, folder: FolderKey, name: &OsStr, image: &Path) -> Result<()> {
+        let place = self.folder_of(state, folder);
+        let temporary = self.folder.join(format!("link-{:016x}", nonce()));
+        let linked = || -> std::io::Result<()> {
+            symlink(image, &temporary)?;
+            if fs::rename(&temporary, place.join(name)).is_ok() {
+                return Ok(());
+            }
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&place)?;
+            fs::rename(&temporary, place.join(name))
+        };
+        linked().map_err(|error| {
+            let _ = fs::remove_file(&temporary);
+            Error::from_io(error).at(place.display())
+        })
+    }
+
+    /// Says that `image` is on its way, if `name` in `folder` leads to it.
+    pub(crate) fn seal(&self, folder: FolderKey, name: &OsStr, image: &Path) -> Result<()> {
+        if self.image(NameState::Open, folder, name).as_deref() != Some(image) {
+            return Ok(());
+        }
+        // First the new one: whoever looks for the name in between finds one of the two.
+        self.link(NameState::Sealed, folder, name, image)?;
+        self.remove_name(NameState::Open, folder, name, image);
+        Ok(())
+    }
+
+    /// Has `name` in `folder` not lead to `image` any more.
+    pub fn remove_name(&self, state: NameState, folder: FolderKey, name: &OsStr, image: &Path) {
+        if self.image(state, folder, name).as_deref() == Some(image) {
+            let _ = fs::remove_file(self.folder_of(state, folder).join(name));
+        }
+    }
+
+    /// The names in `folder`, and the images that they lead to.
+    pub fn in_folder(&self, folder: FolderKey) -> Vec<(OsString, NamedImage)> {
+        let states = [NameState::Open, NameState::Sealed];
+        states.iter().flat_map(|state| names_in(&self.folder_of(*state, folder), *state)).collect()
+    }
+
+    /// All images that names lead to.
+    pub fn all(&self) -> Vec<(OsString, NamedImage)> {
+        let mut found = Vec::new();
+        for state in [NameState::Open, NameState::Sealed] {
+            for folder in fs::read_dir(self.folder.join(state.word())).into_iter().flatten().flatten() {
+                found.extend(names_in(&folder.path(), state));
+            }
+        }
+        found
+    }
+
+    /// Asks for the image `id` to be brought to its destination at once.
+    pub fn want(&self, id: &str) -> Result<()> {
+        let path = self.folder.join(WANTED).join(id);
+        File::create(&path).map(drop).map_err(|error| Error::from_io(error).at(path.display()))
+    }
+
+    /// Whether nobody has looked at the wish for `id` yet.
+    pub fn is_wanted(&self, id: &str) -> bool {
+        self.folder.join(WANTED).join(id).exists()
+    }
+
+    /// Forgets the wish for `id`.
+    pub fn unwant(&self, id: &str) {
+        let _ = fs::remove_file(self.folder.join(WANTED).join(id));
+    }
+
+    /// The images that are wanted.
+    pub(crate) fn wanted(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.folder.join(WANTED)).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+
+    /// Whether the area takes no more files.
+    pub fn is_full(&self) -> bool {
+        self.folder.join(FULL).exists()
+    }
+
+    pub(crate) fn set_full(&self, is_full: bool) {
+        let path = self.folder.join(FULL);
+        let _ = if is_full { File::create(&path).map(drop) } else { fs::remove_file(&path) };
+    }
+}
+
+fn make_folder(path: &Path) -> Result<()> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| Error::from_io(error).at(path.display()))
+}
+
+fn names_in(folder: &Path, state: NameState) -> Vec<(OsString, NamedImage)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let links = entries.filter_map(|entry| {
+        let image = fs::read_link(entry.path()).ok()?;
+        Some((entry.file_name(), NamedImage { image, state }))
+    });
+    links.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_to_the_image_that_is_written_before_one_that_is_on_its_way() {
+        let run = tempfile::tempdir().unwrap();
+        let names = ProgramNames::of_run(run.path());
+        names.create().unwrap();
+        let (key, name) = (FolderKey::at(run.path()).unwrap(), OsStr::new("a.pt"));
+        assert_eq!(names.find(key, name), None);
+        let (one, two) = (Path::new("/area/1.data"), Path::new("/area/2.data"));
+        names.set(key, name, one).unwrap();
+        names.seal(key, name, two).unwrap();
+        assert_eq!(names.image(NameState::Sealed, key, name), None, "it leads to another image");
+        names.seal(key, name, one).unwrap();
+        assert_eq!(names.find(key, name).unwrap().state, NameState::Sealed);
+        names.set(key, name, two).unwrap();
+        assert_eq!(names.find(key, name).unwrap(), NamedImage { image: two.into(), state: NameState::Open });
+        assert_eq!(names.in_folder(key).len(), 2);
+        names.remove_name(NameState::Sealed, key, name, two);
+        names.remove_name(NameState::Sealed, key, name, one);
+        assert_eq!(names.all().len(), 1);
+        let _lock = names.lock().unwrap();
+        ProgramNames::remove(run.path());
+        assert_eq!(names.find(key, name), None);
+    }
+}

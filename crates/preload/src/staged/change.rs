@@ -10,7 +10,12 @@ use forebay_stage::{FolderKey, NameState, ProgramImage};
 use libc::c_int;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
 
-use super::{LastLink, RunStaging, names::may_be_staged, place::FilePlace, settle::settle, staging};
+use super::{
+    names::may_be_staged,
+    place::{FilePlace, LastLink},
+    run_staging::{RunStaging, staging},
+    settle::settle,
+};
 use crate::{inside, kernel, prefix};
 
 /// What becomes of a rename.

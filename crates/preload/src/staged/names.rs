@@ -8,7 +8,11 @@ use std::{
 
 use forebay_stage::{FolderKey, NameState, NamedImage, NamesLock};
 
-use super::{LastLink, c_path, has_any, place::FilePlace, settle::settle, staging};
+use super::{
+    place::{FilePlace, LastLink},
+    run_staging::{c_path, has_any, staging},
+    settle::settle,
+};
 use crate::{inside, kernel, prefix};
 
 /// True where `path` may be the name of a staged file.

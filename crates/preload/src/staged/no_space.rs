@@ -13,7 +13,10 @@ use std::{
 use forebay_stage::{FolderKey, NameState, ProgramImage};
 use rustix::fs::OFlags;
 
-use super::{settle::settle, staging};
+use super::{
+    run_staging::{is_on, staging},
+    settle::settle,
+};
 use crate::{inside, kernel};
 
 /// Bytes that are copied at once.
@@ -22,7 +25,7 @@ const PART_BYTES: usize = 1 << 20;
 /// Calls `write`, which writes to `fd`, once more where the staging area was full and is not any more.
 pub(crate) fn with_room<R: PartialEq + From<i8>>(fd: RawFd, write: impl Fn() -> R) -> R {
     let is_refused = |answer: &R| {
-        *answer == R::from(-1) && super::is_on() && [libc::ENOSPC, libc::EDQUOT].contains(&inside::errno())
+        *answer == R::from(-1) && is_on() && [libc::ENOSPC, libc::EDQUOT].contains(&inside::errno())
     };
     let answer = write();
     if !is_refused(&answer) || !wait_for_others(fd) {

@@ -16,7 +16,11 @@ use rustix::{
     io::Errno,
 };
 
-use super::{LastLink, RunStaging, c_path, has_any_inside, place::FilePlace, settle::settle, staging};
+use super::{
+    place::{FilePlace, LastLink},
+    run_staging::{RunStaging, c_path, has_any_inside, staging},
+    settle::settle,
+};
 use crate::{inside, prefix, real, run_counts};
 
 /// What is no file, or has no name.

@@ -12,7 +12,7 @@ use std::{
 use forebay_stage::{FolderKey, NamedImage};
 use rustix::fs::{CWD, Mode, OFlags};
 
-use super::{path_bytes, staging};
+use super::run_staging::{path_bytes, staging};
 use crate::kernel;
 
 /// The kernel follows no more links than this.

@@ -10,7 +10,7 @@ use std::{
 
 use forebay_stage::{FolderKey, ItemState, NameState, ProgramImage};
 
-use super::{RunStaging, staging};
+use super::run_staging::{RunStaging, staging};
 use crate::inside;
 
 /// The first pause and the longest.

@@ -1,0 +1,93 @@
+//! Whether and where the program's files are staged, as the launcher says by variables.
+
+#![expect(unsafe_code, reason = "asks the C library for variables without allocating")]
+
+use std::{
+    env,
+    ffi::{CStr, CString},
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU8, Ordering::Relaxed},
+    },
+};
+
+use forebay_scratch::{RUN_VARIABLE, RunCounter};
+use forebay_stage::ProgramNames;
+
+use crate::{inside, run_counts};
+
+/// Where the program's files are staged.
+#[derive(Debug)]
+pub(super) struct RunStaging {
+    /// The folder of the launcher.
+    pub(super) folder: PathBuf,
+    pub(super) names: ProgramNames,
+    /// Whether files that are also read are left alone: the HDF5 plug-ins stage those.
+    pub(super) is_write_only: bool,
+}
+
+const UNKNOWN: u8 = 0;
+const OFF: u8 = 1;
+const ON: u8 = 2;
+/// Whether anything is staged in this process.
+static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
+static STAGING: OnceLock<Option<RunStaging>> = OnceLock::new();
+
+/// True where the program's files are staged.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    match MODE.load(Relaxed) {
+        UNKNOWN => begin(),
+        mode => mode == ON,
+    }
+}
+
+#[cold]
+fn begin() -> bool {
+    // SAFETY: the name ends with a zero byte; nothing but whether there is one is asked.
+    let is_on = !unsafe { libc::getenv(c"FOREBAY_RUN_IMAGES".as_ptr()) }.is_null();
+    MODE.store(if is_on { ON } else { OFF }, Relaxed);
+    is_on
+}
+
+pub(super) fn staging() -> Option<&'static RunStaging> {
+    STAGING.get_or_init(from_environment).as_ref()
+}
+
+fn from_environment() -> Option<RunStaging> {
+    let folder = PathBuf::from(env::var_os("FOREBAY_RUN_IMAGES")?);
+    let run = env::var_os(RUN_VARIABLE)?;
+    let is_write_only = env::var_os("FOREBAY_STAGE_WRITES").is_some_and(|value| value == "write-only");
+    // On another node there is neither.
+    folder.is_dir().then(|| RunStaging {
+        folder,
+        names: ProgramNames::of_run(Path::new(&run)),
+        is_write_only,
+    })
+}
+
+/// True where a process of the run has begun to write a file in the staging area.
+pub(super) fn has_any() -> bool {
+    let begun = || run_counts::get(RunCounter::StagedOpens);
+    let found = || begun().or_else(|| inside::run(|| Some(has_any_inside().into())));
+    is_on() && found().is_some_and(|count| count > 0)
+}
+
+/// The same within work of ours.
+pub(super) fn has_any_inside() -> bool {
+    run_counts::begin();
+    run_counts::get(RunCounter::StagedOpens).is_some_and(|count| count > 0)
+}
+
+/// A path as C has it.
+pub(super) fn c_path(path: PathBuf) -> Option<CString> {
+    CString::new(path.into_os_string().into_vec()).ok()
+}
+
+/// The bytes of a path that C has given; nothing for one that is empty.
+pub(super) fn path_bytes(path: &CStr) -> Option<&[u8]> {
+    let bytes = path.to_bytes();
+    (!bytes.is_empty()).then_some(bytes)
+}

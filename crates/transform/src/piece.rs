@@ -8,7 +8,7 @@ use crate::{
     draw::{Draw, DrawKind},
     layout::RowLayout,
     program::FieldProgram,
-    row_floats::{FloatRows, FloatStep, RowScratch, STREAMED},
+    row_floats::{FloatRows, FloatStep, RowScratch},
     rows::RowWork,
     spec::CropPlace,
     step::{AxisMove, EndType, MoveKind, ValueOp},
@@ -69,8 +69,7 @@ impl SourcePiece {
         let out_strides = (0..layout.row_axis).map(|axis| out_stride(in_out(axis))).collect();
         let out_start = stack.map_or(0, |at| source.number * out_stride(at));
         let spacing = if is_spaced { out_shape[ndim] * out_len } else { out_len };
-        let is_streamed = !is_spaced && out_shape.iter().product::<usize>() * out_len >= STREAMED;
-        let work = row_work(program.end, source, &values, &layout, is_streamed);
+        let work = row_work(program.end, source, &values, &layout);
         Self { layout, work, moves, out_strides, out_start, spacing, out_len }
     }
 
@@ -170,13 +169,7 @@ fn of_source(
     }
 }
 
-fn row_work(
-    end: EndType,
-    source: PieceSource,
-    values: &[ValueOp],
-    layout: &RowLayout,
-    is_streamed: bool,
-) -> RowWork {
+fn row_work(end: EndType, source: PieceSource, values: &[ValueOp], layout: &RowLayout) -> RowWork {
     match (end, source.from) {
         (EndType::OneHot { classes, to }, Some(from)) => RowWork::OneHot { from, classes, to },
         (EndType::Number(to), Some(from)) if values.is_empty() && from == to => RowWork::Moved(to.size()),
@@ -185,7 +178,7 @@ fn row_work(
         }
         (EndType::Number(to), Some(from)) => {
             let steps = values.iter().map(|value| FloatStep::new(value, layout)).collect();
-            RowWork::Floats(FloatRows { from, to, steps, block: layout.block, is_streamed })
+            RowWork::Floats(FloatRows { from, to, steps, block: layout.block })
         }
         (EndType::Kept, _) | (_, None) => RowWork::Moved(source.element_len),
     }

@@ -24,8 +24,6 @@ macro_rules! with_plain {
     };
 }
 
-pub(crate) use with_plain;
-
 /// The elements of `from`, at most a stretch of type `number`, as 32-bit floats: each rounded once.
 #[expect(
     clippy::cast_possible_truncation,

@@ -99,7 +99,12 @@ impl<C> OpenNodes<C> {
 
     /// What the kernel is told of `node`, a file whose name is that of a file at `version` now: while it is open at another
     /// version, what held when it was opened. Nothing where the name is another file's by now.
-    pub(crate) fn tell(&self, node: INodeNo, version: NodeVersion, now: FileAttr) -> Option<FileAttr> {
+    pub(crate) fn attributes_now(
+        &self,
+        node: INodeNo,
+        version: NodeVersion,
+        now: FileAttr,
+    ) -> Option<FileAttr> {
         let mut known = self.known();
         let entry = known.get_mut(&node.0)?;
         if entry.opens > 0 && entry.version != version {
@@ -217,16 +222,16 @@ mod tests {
         NodeVersion { device: 1, inode: 77, len, modified_ns: 5, changed_ns: 5 }
     }
 
-    fn told(len: u64) -> FileAttr {
+    fn attributes_of(len: u64) -> FileAttr {
         FileAttr { size: len, ..made_up(NODE, FileType::RegularFile, 0o444) }
     }
 
     fn opened(len: u64) -> OpenedVersion {
-        OpenedVersion { version: version(len), attributes: told(len), is_settled: true }
+        OpenedVersion { version: version(len), attributes: attributes_of(len), is_settled: true }
     }
 
     fn look_up(nodes: &OpenNodes<u64>, len: u64) -> INodeNo {
-        nodes.look_up(version(len), told(len)).ino
+        nodes.look_up(version(len), attributes_of(len)).ino
     }
 
     /// Whether pages are kept.
@@ -244,7 +249,7 @@ mod tests {
         assert!(other != NODE && look_up(&nodes, 2) == other, "the same each time");
         assert_eq!(look_up(&nodes, 1), NODE);
         assert!(open(&nodes, 2).is_err(), "the kernel has to look it up again");
-        assert_eq!(nodes.tell(NODE, version(2), told(2)).unwrap().size, 1);
+        assert_eq!(nodes.attributes_now(NODE, version(2), attributes_of(2)).unwrap().size, 1);
         nodes.close(NODE);
         assert_eq!(look_up(&nodes, 2), NODE, "nobody has the old one open");
     }
@@ -252,11 +257,11 @@ mod tests {
     #[test]
     fn a_name_that_is_another_files_by_now_says_nothing_of_the_old_one() {
         let nodes = OpenNodes::default();
-        assert!(nodes.tell(NODE, version(1), told(1)).is_none(), "never looked up");
+        assert!(nodes.attributes_now(NODE, version(1), attributes_of(1)).is_none(), "never looked up");
         look_up(&nodes, 1);
         let other = NodeVersion { inode: 78, ..version(2) };
-        assert!(nodes.tell(NODE, other, told(2)).is_none());
-        assert_eq!(nodes.tell(NODE, version(2), told(2)).unwrap().size, 2);
+        assert!(nodes.attributes_now(NODE, other, attributes_of(2)).is_none());
+        assert_eq!(nodes.attributes_now(NODE, version(2), attributes_of(2)).unwrap().size, 2);
     }
 
     #[test]

@@ -91,12 +91,12 @@ impl TieredView {
     pub(crate) fn find(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
         let path = self.below(parent)?.join(name);
         let found = self.files.folder.metadata(&path)?;
-        let mut told = attributes(self.number(&found), &found)?;
+        let mut shown = attributes(self.number(&found), &found)?;
         if found.is_file() {
-            told = self.open_nodes.look_up(NodeVersion::of(&found), told);
+            shown = self.open_nodes.look_up(NodeVersion::of(&found), shown);
         }
-        self.nodes.look_up(told.ino, &path);
-        Ok(told)
+        self.nodes.look_up(shown.ino, &path);
+        Ok(shown)
     }
 
     fn number(&self, found: &Metadata) -> INodeNo {
@@ -118,16 +118,16 @@ impl TieredView {
             // Its name is gone, but a program has it open.
             Err(errno) => return self.open_nodes.opened_as(node).ok_or(errno),
         };
-        let told = attributes(node, &found)?;
+        let shown = attributes(node, &found)?;
         if self.open_nodes.is_known(node) {
-            let told = match found.is_file() {
-                true => self.open_nodes.tell(node, NodeVersion::of(&found), told),
+            let shown = match found.is_file() {
+                true => self.open_nodes.attributes_now(node, NodeVersion::of(&found), shown),
                 false => self.open_nodes.opened_as(node),
             };
-            return told.ok_or(Errno::ESTALE);
+            return shown.ok_or(Errno::ESTALE);
         }
         // Folders are known by their names alone: some file systems number them differently from time to time.
-        if found.is_dir() || self.number(&found) == node { Ok(told) } else { Err(Errno::ESTALE) }
+        if found.is_dir() || self.number(&found) == node { Ok(shown) } else { Err(Errno::ESTALE) }
     }
 
     pub(crate) fn link_target(&self, node: INodeNo) -> Result<PathBuf, Errno> {

@@ -96,6 +96,19 @@ def test_a_cast_alone_is_astype(make: Make, stored: str, dtype: str) -> None:
     same(batch["x"], x.astype(dtype))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("stored", ["uint8", "int16", "int32", "uint32", "float16", "float32", "float64"])
+def test_large_pictures_that_are_stored_past_the_caches_are_those_of_numpy(make: Make, stored: str, dtype: str) -> None:
+    x = np.random.default_rng(5).integers(0, 256, (6, 3, 151, 150)).astype(stored)
+    crop = T.RandomCrop(141, 143)
+    steps = {"x": [crop, T.Normalize(MEAN * 255, STD * 255, axis=0), T.Cast(dtype)]}
+    mean, std = (MEAN * 255)[:, None, None], (STD * 255)[:, None, None]
+    for batch in forebay.open(make(x=x), ["x"]).loader(batch_size=4, shuffle="full", transforms=steps):
+        starts = crop.starts(batch.seeds, (3, 151, 150))
+        parts = [x[index, :, row : row + 141, column : column + 143] for index, (row, column) in zip(batch.indices, starts)]
+        same(batch["x"], normalized(np.stack(parts), mean, std).astype(dtype))
+
+
 def test_channels_may_come_last(ds: forebay.Dataset) -> None:
     crop, flip = T.RandomCrop(8, 11, axes=(0, 1)), T.RandomFlip(axis=1)
     steps = [flip, crop, T.Normalize(MEAN, STD, axis=-1)]

@@ -8,7 +8,7 @@ use crate::{
     draw::{Draw, DrawKind},
     layout::RowLayout,
     program::FieldProgram,
-    row_floats::{FloatRows, FloatStep, RowScratch},
+    row_floats::{FloatRows, FloatStep, RowScratch, STREAMED},
     rows::RowWork,
     spec::CropPlace,
     step::{AxisMove, EndType, MoveKind, ValueOp},
@@ -69,7 +69,8 @@ impl SourcePiece {
         let out_strides = (0..layout.row_axis).map(|axis| out_stride(in_out(axis))).collect();
         let out_start = stack.map_or(0, |at| source.number * out_stride(at));
         let spacing = if is_spaced { out_shape[ndim] * out_len } else { out_len };
-        let work = row_work(program.end, source, &values, &layout);
+        let is_streamed = !is_spaced && out_shape.iter().product::<usize>() * out_len >= STREAMED;
+        let work = row_work(program.end, source, &values, &layout, is_streamed);
         Self { layout, work, moves, out_strides, out_start, spacing, out_len }
     }
 
@@ -169,7 +170,13 @@ fn of_source(
     }
 }
 
-fn row_work(end: EndType, source: PieceSource, values: &[ValueOp], layout: &RowLayout) -> RowWork {
+fn row_work(
+    end: EndType,
+    source: PieceSource,
+    values: &[ValueOp],
+    layout: &RowLayout,
+    is_streamed: bool,
+) -> RowWork {
     match (end, source.from) {
         (EndType::OneHot { classes, to }, Some(from)) => RowWork::OneHot { from, classes, to },
         (EndType::Number(to), Some(from)) if values.is_empty() && from == to => RowWork::Moved(to.size()),
@@ -178,7 +185,7 @@ fn row_work(end: EndType, source: PieceSource, values: &[ValueOp], layout: &RowL
         }
         (EndType::Number(to), Some(from)) => {
             let steps = values.iter().map(|value| FloatStep::new(value, layout)).collect();
-            RowWork::Floats(FloatRows { from, to, steps, block: layout.block })
+            RowWork::Floats(FloatRows { from, to, steps, block: layout.block, is_streamed })
         }
         (EndType::Kept, _) | (_, None) => RowWork::Moved(source.element_len),
     }

@@ -21,7 +21,12 @@ pub(crate) struct FloatRows {
     pub(crate) steps: Vec<FloatStep>,
     /// Elements that stay together where a row is turned round.
     pub(crate) block: usize,
+    /// True when what comes out is so long that the caches would not hold it until somebody reads it.
+    pub(crate) is_streamed: bool,
 }
+
+/// Bytes of a sample from which on it is streamed: a batch of some dozens is then longer than a second-level cache.
+pub(crate) const STREAMED: usize = 64 << 10;
 
 /// One step, with the numbers it needs at hand.
 #[derive(Debug)]
@@ -77,6 +82,14 @@ pub(crate) struct RowScratch {
     halves: [f16; STRETCH],
 }
 
+/// Rows may have been streamed: what this thread does next, such as handing the sample to another, comes after them.
+#[cfg(target_arch = "x86_64")]
+impl Drop for RowScratch {
+    fn drop(&mut self) {
+        crate::wide::store_fence();
+    }
+}
+
 impl Default for RowScratch {
     fn default() -> Self {
         Self { floats: [0.0; STRETCH], halves: [f16::ZERO; STRETCH] }
@@ -121,10 +134,16 @@ impl FloatRows {
         is_reversed: bool,
         scratch: &mut RowScratch,
     ) {
-        if let (Number::F32, false, Some(by)) = (self.to, is_reversed, self.only_normalize(outer)) {
-            return single::normalize(self.from, from, to, by);
-        }
         let is_half = self.to == Number::F16;
+        if let (false, Some((mean, std))) = (is_reversed, self.only_normalize(outer)) {
+            let by = crate::wide::Normalized { mean, std, is_half };
+            let is_float = is_half || self.to == Number::F32;
+            if self.is_streamed && is_float && crate::wide::stream_normalized(self.from, from, to, by) {
+                return;
+            } else if self.to == Number::F32 {
+                return single::normalize(self.from, from, to, (mean, std));
+            }
+        }
         self.run_plain(from, to, at, outer, is_reversed, scratch, |number, values, to, halves| {
             if is_half {
                 crate::wide::store_halves(values, to)

@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-run deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage bench-dlio bench-papers bench-frameworks bench-run wheel capi release clean
+.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-run deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage bench-dlio bench-papers bench-frameworks bench-run bench-mount wheel capi release clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ bench-frameworks: ## how fast TensorFlow, JAX and Ray are fed, next to TFRecord,
 
 bench-run: ## a training script of h5py and PyTorch under forebay run, on an emulated parallel file system
 	@scripts/bench-run.sh $(ARGS)
+
+bench-mount: ## random reads of a file on forebay mount, by passthrough and from the page cache, next to the file itself; as root
+	@scripts/bench-mount.sh $(ARGS)
 
 clean: ## remove all that was built, made or downloaded, in the cache folder too
 	@scripts/clean.sh

@@ -12,7 +12,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,15 @@ class Ran:
     out: bytes
     said: str
     summary: dict[str, Any] = field(default_factory=dict)
+    process: int = 0
+
+    def leftovers(self) -> list[str]:
+        """What it left in memory. Folders are named by the command's process: other runs at the same time have theirs beside them."""
+        user = os.geteuid()
+        found = [name for name in os.listdir("/dev/shm") if name.startswith(f"forebay-run-{user}-{self.process}-")]
+        with suppress(FileNotFoundError):
+            found += [name for name in os.listdir(f"/dev/shm/forebay-tier-{user}") if name.startswith(f"job-{user}_{self.process}_")]
+        return found
 
     def count(self, name: str) -> int:
         found: int = self.summary["counters"][name]
@@ -79,12 +88,18 @@ def run(
 ) -> Ran:
     """Runs a program with files under ``origin`` on ``tiers``."""
     words = command(origin, *program, tiers=tiers, flags=flags)
-    done = subprocess.run(words, capture_output=True, timeout=LIMIT, env=environment(**more), cwd=cwd)
-    said = done.stderr.decode(errors="replace")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, env=environment(**more), cwd=cwd) as process:
+        try:
+            out, told = process.communicate(timeout=LIMIT)
+        except BaseException:
+            process.kill()
+            raise
+    said = told.decode(errors="replace")
     if check:
-        assert done.returncode == 0, said
+        assert process.returncode == 0, said
     lines = [line for line in said.splitlines() if line.startswith('{"program"')]
-    return Ran(done.returncode, done.stdout, said, json.loads(lines[-1]) if lines else {})
+    return Ran(process.returncode, out, said, json.loads(lines[-1]) if lines else {}, process.pid)
 
 
 def plain(*program: object, cwd: Path | None = None) -> bytes:

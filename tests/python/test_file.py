@@ -96,6 +96,20 @@ def test_a_file_is_used_by_threads_pickled_and_forked(path: Path) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
+def test_a_file_that_was_replaced_is_an_error_where_the_old_one_was_sent(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.zeros(9))
+    with forebay.File(path) as file:
+        sent = pickle.dumps(file)
+    again = pickle.loads(sent)
+    np.save(tmp_path / "b.npy", np.ones(10))
+    (tmp_path / "b.npy").rename(path)
+    with pytest.raises(forebay.UnavailableError, match="a.npy: changed since it was first opened"):
+        pickle.loads(sent)
+    with pytest.raises(forebay.UnavailableError, match="changed since it was first opened"):
+        pickle.loads(pickle.dumps(again))
+
+
 def test_what_is_wrong_is_named(path: Path, make: Make) -> None:
     with pytest.raises(forebay.NotFoundError, match="nowhere.h5"):
         forebay.File(path.parent / "nowhere.h5")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import pickle
 import re
 import signal
+import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +258,62 @@ def test_a_dataset_is_pickled_closed_and_read_again_and_guessed_for_nobody(tmp_p
         xr.open_dataset(open(path, "rb"), engine="forebay")
     with pytest.raises(FileNotFoundError if issubclass(forebay.NotFoundError, FileNotFoundError) else forebay.NotFoundError):
         xr.open_dataset(tmp_path / "none.nc", engine="forebay")
+
+
+def replaced(path: Path, kind: str) -> None:
+    """Puts another file of the same shapes in the place of ``path``, as a simulation does that runs again."""
+    time.sleep(0.05)
+    ds = xr.load_dataset(path, engine=FILES[kind][1], decode_cf=False)
+    ds["t2m"] = ds["t2m"] + np.float32(1000)
+    other = path.with_name(f"other{path.suffix}")
+    if path.is_dir():
+        ds.to_zarr(other, zarr_format=3)
+        path.rename(path.with_name("old"))
+    else:
+        ds.to_netcdf(other, engine="netcdf4")
+    other.rename(path)
+
+
+def read_elsewhere(ds: xr.Dataset) -> Any:
+    return ds["t2m"].values
+
+
+@pytest.mark.parametrize("tiers", [[], ["memory:8MiB"]])
+@pytest.mark.parametrize("kind", ["netcdf4", "netcdf3", "zarr-3"])
+def test_a_process_that_finds_another_file_in_the_place_of_the_one_it_was_sent_gets_an_error(
+    tmp_path: Path, kind: str, tiers: list[str]
+) -> None:
+    path = FILES[kind][0](tmp_path)
+    ds = xr.open_dataset(path, engine="forebay", cache=False, tiers=tiers)
+    before, sent = ds["t2m"].values, pickle.dumps(ds)
+    held = pickle.loads(sent)
+    assert (held["t2m"].values == before).all()
+    ds.close()
+    replaced(path, kind)
+    with pytest.raises(forebay.UnavailableError, match="changed since"):
+        ds["t2m"].values
+    # A worker that still has the old one open; below, workers that have not opened any yet.
+    with contextlib.suppress(forebay.UnavailableError):
+        assert (held["t2m"].values == before).all()
+    del held
+    for start in ("fork", "spawn"):
+        with ProcessPoolExecutor(1, multiprocessing.get_context(start)) as pool:
+            with pytest.raises(forebay.UnavailableError, match="changed since"):
+                pool.submit(read_elsewhere, pickle.loads(sent)).result(300)
+            anew = xr.open_dataset(path, engine="forebay", cache=False, tiers=tiers)
+            after = pool.submit(read_elsewhere, anew).result(300)
+            assert (after != before).all() and (after == anew["t2m"].values).all()
+            anew.close()
+
+
+def test_attributes_that_were_changed_alone_make_another_version(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    weather()[["t2m"]].to_zarr(path, zarr_format=3, consolidated=False)
+    sent = pickle.dumps(xr.open_dataset(path, engine="forebay", cache=False))
+    described = path / "t2m" / "zarr.json"
+    described.write_text(described.read_text().replace('"units": "K"', '"units": "C"'))
+    with pytest.raises(forebay.UnavailableError, match="changed since"):
+        pickle.loads(sent)["t2m"].values
 
 
 def test_a_child_that_is_forked_while_a_thread_opens_a_file_reads_it(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@
 //! | `open` | the way from a path to an opened container |
 //! | `origins` | which side a name belongs to: this machine, or behind a URL |
 //! | `file_facts` | what is in a file, as JSON |
+//! | `file_version` | by what a file is known again in another process |
 //! | `files`, `set` | from patterns and fields to a set of samples |
 //! | `joined_files/` | several files as one along an axis |
 //! | `sample_words` | what a sample is, in words |
@@ -28,6 +29,7 @@
 mod describe_cost;
 mod feed;
 mod file_facts;
+mod file_version;
 mod files;
 mod foresight;
 mod index_cache;
@@ -48,6 +50,7 @@ mod told_containers;
 pub use describe_cost::DescribeCost;
 pub use feed::{EpochTiers, Feed, TierReport};
 pub use file_facts::{file_facts, variable_facts};
+pub use file_version::file_version;
 pub use files::{expand, expand_among, expand_to_files};
 
 pub use forebay_batch as batch;

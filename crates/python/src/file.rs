@@ -1,9 +1,9 @@
 //! A file that stays open, so that each of its variables is read without describing the file again.
 
 use forebay::{
-    Opened, Result, Selection, Variable,
+    Error, ErrorKind, Opened, Result, Selection, Variable,
     container::{SourceIndex, unpack::Unpack},
-    variable_facts,
+    file_version, variable_facts,
 };
 use pyo3::prelude::*;
 
@@ -42,14 +42,15 @@ impl FileReader {
 #[pymethods]
 impl FileReader {
     /// Opens the file at `path`, whose values are unpacked as `how` says (JSON), if it says anything; read through the tiers of
-    /// `origin`, if there is one.
+    /// `origin`, if there is one. Where `version` is given, a file of another version is an error.
     #[new]
-    #[pyo3(signature = (path, how = None, origin = None))]
+    #[pyo3(signature = (path, how = None, origin = None, version = None))]
     fn new(
         py: Python<'_>,
         path: String,
         how: Option<String>,
         origin: Option<&Bound<'_, RawOrigin>>,
+        version: Option<String>,
     ) -> PyResult<Self> {
         let how = unpack_of(how)?;
         let asked = path.clone();
@@ -59,11 +60,18 @@ impl FileReader {
                 Some(open) => open(&asked)?,
                 None => forebay::open_file(&asked)?,
             };
+            check_version(&file, version.as_deref()).map_err(|error| error.at(&asked))?;
             let is_local = file.source(SourceIndex(0)).is_ok_and(|source| source.request_bytes() == 0);
             Ok((file, is_local))
         };
         let (file, is_local) = interruptible(py, open)?;
         Ok(Self { path, file: Closable::new("file", file), is_local, how })
+    }
+
+    /// Names this state of the file on every node; nothing where a SWMR writer goes on changing it.
+    #[getter]
+    fn version(&self) -> PyResult<Option<String>> {
+        Ok(file_version(self.file.get()?.container()))
     }
 
     /// The name of the file's format.
@@ -131,4 +139,14 @@ impl FileReader {
     fn close(&self) {
         self.file.close();
     }
+}
+
+/// An error where `file` is not of the version `expected`: what is known of it came from another one.
+fn check_version(file: &Opened, expected: Option<&str>) -> Result<()> {
+    if expected.is_none() || file_version(file.container()).as_deref() == expected {
+        return Ok(());
+    }
+    let error =
+        Error::new(ErrorKind::Unavailable, "changed since it was first opened, perhaps by another process");
+    Err(error.hint("open it again where that was"))
 }

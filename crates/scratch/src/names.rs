@@ -13,6 +13,9 @@ const RUN_FOLDER: &str = "forebay-run-";
 /// The run that this process has started, which its own environment does not name.
 static STARTED_RUN: OnceLock<String> = OnceLock::new();
 
+/// Which start of the machine this is: each open of a whole copy is compared with it, and to read it took six system calls.
+static BOOT: OnceLock<String> = OnceLock::new();
+
 /// Variables by which schedulers and launchers name a job, the surest first.
 const JOB_VARIABLES: [&str; 6] =
     ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "MASTER_PORT"];
@@ -59,8 +62,11 @@ fn as_file_name(name: &str) -> String {
 
 /// A name that differs after every start of the machine: marks that were never flushed must not outlive their bytes.
 pub fn boot_id() -> String {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    text.trim().chars().filter(|letter| *letter != '-').take(16).collect()
+    let read = || {
+        let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        text.trim().chars().filter(|letter| *letter != '-').take(16).collect()
+    };
+    BOOT.get_or_init(read).clone()
 }
 
 /// The name of this machine, as far as it can be part of a file's name.

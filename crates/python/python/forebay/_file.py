@@ -28,7 +28,8 @@ class File(Mapping[str, "FileVariable"]):
     ...     list(file)                   # the names of its variables
 
     Names are those of ``forebay inspect``; variables of groups are ``"group/name"``. The path may be a URL. It can be used
-    by many threads, pickled, and used after a fork. What changes in the file while it is open is an error; open it anew.
+    by many threads, pickled, and used after a fork. What changes in the file while it is open is an error, also in the process that
+    it is sent to; open it anew.
 
     ``cf`` unpacks all values as the CF conventions say, and ``mask_valid`` takes valid ranges into account, as
     :class:`Field` describes; ``cf="mask"`` gives masked arrays. ``dtype`` and ``attrs`` stay those of what is stored.
@@ -52,13 +53,16 @@ class File(Mapping[str, "FileVariable"]):
         through = None if is_plain else TierOptions(tiers, policy, config)
         self._open_through(os.fspath(path), (cf, mask_valid), through)
 
-    def _open_through(self, path: str, cf: tuple[CF, bool], through: TierOptions | None) -> None:
+    def _open_through(
+        self, path: str, cf: tuple[CF, bool], through: TierOptions | None, version: str | None = None
+    ) -> None:
         self._reader: FileReader | None = None
         self.path = _path(path)
         """The path or URL."""
         self._cf, self._through = cf, through
         self._origin: TieredOrigin | None = tiered_origin(through)
-        self._reader = FileReader(self.path, _how(*cf), None if self._origin is None else self._origin.raw)
+        self._reader = FileReader(self.path, _how(*cf), None if self._origin is None else self._origin.raw, version)
+        self._version: str | None = self._reader.version
 
     def __getitem__(self, name: str) -> FileVariable:
         reader = self._open()
@@ -127,7 +131,7 @@ class File(Mapping[str, "FileVariable"]):
         self.close()
 
     def __reduce__(self) -> Any:
-        return reopened, (self.path, self._cf, self._through)
+        return reopened, (self.path, self._cf, self._through, self._version)
 
     def __repr__(self) -> str:
         if self._reader is None:
@@ -222,10 +226,10 @@ class FileVariable:
         return f"<forebay.FileVariable {self.name!r}, shape {self.shape}, {kind}>"
 
 
-def reopened(path: str, cf: tuple[CF, bool], through: TierOptions | None) -> File:
-    """The file at ``path``, through tiers that are known already."""
+def reopened(path: str, cf: tuple[CF, bool], through: TierOptions | None, version: str | None = None) -> File:
+    """The file at ``path``, through tiers that are known already; another version than ``version`` is an error."""
     file = File.__new__(File)
-    file._open_through(path, cf, through)
+    file._open_through(path, cf, through, version)
     return file
 
 

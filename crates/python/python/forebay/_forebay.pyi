@@ -190,7 +190,12 @@ class RawSource:
 class FileReader:
     """A file that stays open."""
 
-    def __new__(cls, path: str, how: str | None = None, origin: RawOrigin | None = None) -> FileReader: ...
+    def __new__(
+        cls, path: str, how: str | None = None, origin: RawOrigin | None = None, version: str | None = None
+    ) -> FileReader: ...
+    @property
+    def version(self) -> str | None:
+        """Names this state of the file on every node; nothing where a SWMR writer goes on changing it."""
     @property
     def format(self) -> str:
         """The name of the file's format."""

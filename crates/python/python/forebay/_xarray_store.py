@@ -33,11 +33,15 @@ GAP_BYTES = 64 << 10
 
 
 class OpenedFile:
-    """A file that is opened when it is needed, and again after it was closed, as xarray expects; it can be pickled."""
+    """A file that is opened when it is needed, and again after it was closed, as xarray expects; it can be pickled.
 
-    def __init__(self, path: str, through: TierOptions | None) -> None:
+    Shapes, types and attributes that xarray has are those of one ``version``: to open another one is an error.
+    """
+
+    def __init__(self, path: str, through: TierOptions | None, version: str | None = None) -> None:
         self.path = path
         self._through = through
+        self._version = version
         self._file: File | None = None
         self._axes: dict[str, tuple[str, ...]] | None = None
         self._lock = threading.Lock()
@@ -55,7 +59,8 @@ class OpenedFile:
         """The open file."""
         with self._lock:
             if self._file is None:
-                self._file = reopened(self.path, (False, False), self._through)
+                self._file = reopened(self.path, (False, False), self._through, self._version)
+                self._version = self._file._version
             return self._file
 
     def close(self) -> None:
@@ -66,21 +71,21 @@ class OpenedFile:
                 self._file = self._axes = None
 
     def __reduce__(self) -> Any:
-        return _unpickled, (self.path, self._through)
+        return _unpickled, (self.path, self._through, self._version)
 
 
 _all_opened: weakref.WeakSet[OpenedFile] = weakref.WeakSet()
 # All variables of a file that another process sent share one, which would otherwise be opened for each.
-_received: weakref.WeakValueDictionary[tuple[str, str | None], OpenedFile] = weakref.WeakValueDictionary()
+_received: weakref.WeakValueDictionary[tuple[str, str | None, str | None], OpenedFile] = weakref.WeakValueDictionary()
 _received_lock = threading.Lock()
 
 
-def _unpickled(path: str, through: TierOptions | None) -> OpenedFile:
-    key = path, None if through is None else through.config
+def _unpickled(path: str, through: TierOptions | None, version: str | None) -> OpenedFile:
+    key = path, None if through is None else through.config, version
     with _received_lock:
         found = _received.get(key)
         if found is None:
-            found = _received[key] = OpenedFile(path, through)
+            found = _received[key] = OpenedFile(path, through, version)
         return found
 
 

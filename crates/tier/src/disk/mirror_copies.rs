@@ -117,11 +117,12 @@ impl MirrorCopies {
         }
     }
 
-    /// Does `work` in the background, if the mirror is still in use then.
+    /// Does `work` in the background, unless the tier was dropped before. The job holds the mirror: with it would go which
+    /// blocks were found right, and a source that is closed early would never be sealed.
     pub(super) fn later(&self, work: impl FnOnce(&Self) + Send + 'static) {
-        let (shared, mirror) = (Arc::downgrade(&self.shared), Arc::downgrade(&self.mirror));
+        let (shared, mirror) = (Arc::downgrade(&self.shared), Arc::clone(&self.mirror));
         self.shared.worker.push(Box::new(move || {
-            if let (Some(shared), Some(mirror)) = (shared.upgrade(), mirror.upgrade()) {
+            if let Some(shared) = shared.upgrade() {
                 work(&Self { shared, mirror });
             }
         }));

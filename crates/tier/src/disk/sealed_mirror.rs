@@ -4,6 +4,7 @@
 //! the other processes of this machine, until it is started anew.
 
 use std::{
+    fs::File,
     os::fd::OwnedFd,
     sync::{
         Arc,
@@ -15,10 +16,11 @@ use forebay_scratch::{ByteLock, FileFacts, boot_id};
 use forebay_source::{ErrorKind, Locator, Origin, Source};
 
 use super::{
-    lease, map,
+    lease,
+    map::{self, MapLayout},
     mirror::SealedFile,
     mirror_copies::{MOST_TIMES_WRONG, MirrorCopies},
-    mirror_descriptors::{MirrorFiles, OpenMirror},
+    mirror_descriptors::OpenMirror,
 };
 use crate::WholeCopy;
 
@@ -36,42 +38,49 @@ impl MirrorCopies {
             return None;
         }
         self.mirror.looked_ms.store(now, Relaxed);
-        self.find_seal(&self.opened()?)
+        match self.mirror.files.load_full() {
+            Some(_) => {
+                let opened = self.opened()?;
+                self.find_seal(&opened.files.layout, &opened.descriptors.map)
+            }
+            // The map alone says whether it is sealed: the bytes need not be opened for writing.
+            None => {
+                let map = self.shared.folder().open_existing(self.mirror.name.map()).ok()?;
+                let header = map::read_header(&map).ok()?;
+                let is_same = (&header.id, header.blocks) == (&self.mirror.id, self.mirror.blocks);
+                if is_same { self.find_seal(&header.layout, &map) } else { None }
+            }
+        }
     }
 
-    /// The whole mirror, if its seal says so.
-    fn find_seal(&self, opened: &OpenMirror) -> Option<Arc<SealedFile>> {
-        let sealed = opened.files.layout.read_seal(&opened.descriptors.map);
+    /// The whole mirror, if its seal says so. It names the very file (inode and ctime) that was sealed.
+    fn find_seal(&self, layout: &MapLayout, map: &File) -> Option<Arc<SealedFile>> {
+        let sealed = layout.read_seal(map);
         if sealed == [0; 32] {
             return None;
         }
-        let (source, facts) = self.as_file(&opened.files)?;
+        let (source, facts) = self.as_file(layout.nonce)?;
         if sealed != map::seal(&boot_id(), &source.id().version.full_tag()) {
             return None;
         }
-        Some(self.become_whole(&opened.files, source, facts))
+        Some(self.become_whole(layout.nonce, source, facts))
     }
 
-    fn become_whole(
-        &self,
-        files: &MirrorFiles,
-        source: Arc<dyn Source>,
-        facts: FileFacts,
-    ) -> Arc<SealedFile> {
-        let is_gone = AtomicBool::new(false);
-        let sealed = Arc::new(SealedFile { source, nonce: files.layout.nonce, facts, is_gone });
+    fn become_whole(&self, nonce: u64, source: Arc<dyn Source>, facts: FileFacts) -> Arc<SealedFile> {
+        let sealed = Arc::new(SealedFile { source, nonce, facts, is_gone: AtomicBool::new(false) });
         *self.mirror.lock_sealed() = Some(Arc::clone(&sealed));
-        files.close();
+        if let Some(files) = self.mirror.files.load_full() {
+            files.close();
+        }
         sealed
     }
 
     /// The bytes of the mirror by their name; nothing when they were removed.
-    fn as_file(&self, files: &MirrorFiles) -> Option<(Arc<dyn Source>, FileFacts)> {
-        let (folder, name) = (self.shared.folder(), self.mirror.name.bytes(files.layout.nonce));
+    fn as_file(&self, nonce: u64) -> Option<(Arc<dyn Source>, FileFacts)> {
+        let (folder, name) = (self.shared.folder(), self.mirror.name.bytes(nonce));
         let source = self.shared.files.open(&Locator::from_path(folder.path().join(&name))).ok()?;
         let facts = folder.facts(&name).ok()?;
-        let is_same = files.is_at(&facts) && source.id().len == self.mirror.blocks.len();
-        is_same.then_some((source, facts))
+        (source.id().len == self.mirror.blocks.len()).then_some((source, facts))
     }
 
     /// Settles the mirror in the background, if all blocks are there by now.
@@ -106,7 +115,8 @@ impl MirrorCopies {
         }
         let Some(opened) = self.opened() else { return };
         let (map, count) = (&opened.descriptors.map, self.mirror.blocks.count());
-        if self.find_seal(&opened).is_some() || opened.files.layout.first_absent(map, 0, count) < count {
+        let layout = &opened.files.layout;
+        if self.find_seal(layout, map).is_some() || layout.first_absent(map, 0, count) < count {
             return;
         }
         // An OFD lock past the last block: one process seals for all, and the others find its seal.
@@ -125,9 +135,11 @@ impl MirrorCopies {
         if !is_all_durable || !opened.descriptors.is_named() {
             return;
         }
-        let Some((source, facts)) = self.as_file(&opened.files) else { return };
-        opened.files.layout.write_seal(map, map::seal(&boot_id(), &source.id().version.full_tag()));
-        self.become_whole(&opened.files, source, facts);
+        let Some((source, facts)) = self.as_file(layout.nonce) else { return };
+        if opened.files.is_at(&facts) {
+            layout.write_seal(map, map::seal(&boot_id(), &source.id().version.full_tag()));
+            self.become_whole(layout.nonce, source, facts);
+        }
     }
 
     /// The sealed file could not be read: it was removed, something is short for a moment, or it is not what it was.
@@ -136,17 +148,19 @@ impl MirrorCopies {
         // Another thread may have been quicker, and what is held by now another file.
         let sealed = held.take_if(|held| Arc::ptr_eq(held, sealed));
         drop(held);
-        let (Some(sealed), Some(files)) = (sealed, self.mirror.files.load_full()) else { return };
-        match self.shared.folder().facts(self.mirror.name.bytes(files.layout.nonce)) {
+        let Some(sealed) = sealed else { return };
+        match self.shared.folder().facts(self.mirror.name.bytes(sealed.nonce)) {
             // Another process removed it, to make room: that is no fault of the disk.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 sealed.is_gone.store(true, Relaxed);
                 self.mirror.forget();
             }
-            Ok(facts) if !files.is_at(&facts) || facts != sealed.facts => {
+            Ok(facts) if facts != sealed.facts => {
                 self.shared.fault();
                 self.mirror.wrong_times.fetch_add(1, Relaxed);
-                files.forget_all();
+                if let Some(files) = self.mirror.files.load_full() {
+                    files.forget_all();
+                }
                 if let Some(opened) = self.opened() {
                     opened.files.layout.write_seal(&opened.descriptors.map, [0; 32]);
                 }

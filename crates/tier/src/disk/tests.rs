@@ -94,6 +94,26 @@ fn a_mirror_is_read_as_a_whole_once_it_is_on_the_disk() {
 }
 
 #[test]
+fn a_source_that_is_closed_before_its_mirror_is_settled_is_whole_for_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tier, copies) = tier(folder.path(), SOUND);
+    // The settle waits behind another job while the last user of the source leaves.
+    let (go_on, gate) = mpsc::channel::<()>();
+    tier.shared.worker.push(Box::new(move || {
+        let _ = gate.recv();
+    }));
+    put(&copies, 0);
+    put(&copies, 1);
+    drop(copies);
+    drop(go_on);
+    assert!(settled(&tier));
+    let id = SourceId { locator: Locator::new("far"), len: 2000, version: Version::named("v") };
+    let whole = tier.copies(&id).unwrap().whole();
+    assert!(whole.is_some_and(|whole| whole.descriptor().is_some()));
+    assert!(tier.shared.open_sources().is_empty(), "and nothing is held once it is settled");
+}
+
+#[test]
 fn pieces_side_by_side_are_one_request_once_their_blocks_are_on_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let (tier, _) = tier(folder.path(), SOUND);

@@ -185,8 +185,8 @@ def test_closing_twice_is_closing_once(path: Path) -> None:
     [
         "",
         "break",
-        "raise SystemExit(0)",
-        "del loader, ds; break",
+        pytest.param("raise SystemExit(0)", marks=pytest.mark.slow),
+        pytest.param("del loader, ds; break", marks=pytest.mark.slow),
         "sys.exit(0)",
         "run = iter(loader); next(run); break",
     ],

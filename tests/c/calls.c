@@ -2,6 +2,7 @@
 #include <forebay.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -180,6 +181,7 @@ static void errors(char **words)
     say("no variable", forebay_file_read(file, "nothing", NULL, &tensor));
     say("selection", forebay_file_read(file, "x", "1,2,3", &tensor));
     say("null handle", forebay_dataset_length(NULL, NULL));
+    expect(forebay_loader_stop(NULL) == FOREBAY_INVALID, "no loader to stop");
     expect(forebay_batch_field_name(NULL, 0) == NULL && forebay_batch_sample_count(NULL) == 0, "nothing of nothing");
     forebay_file_free(file);
     forebay_loader_free(loader);
@@ -221,7 +223,52 @@ static void *take(void *loader)
     return NULL;
 }
 
-/* threads FILE: four threads share the batches of three epochs. */
+#define ASKING 4
+static unsigned had[ASKING];
+static forebay_loader *endless;
+
+/* Takes batches until there are no more, and counts them. */
+static void *ask(void *count)
+{
+    forebay_batch *batch;
+    while (check(forebay_loader_next(endless, -1, &batch)) == FOREBAY_OK) {
+        forebay_batch_free(batch);
+        pthread_mutex_lock(&seen_lock);
+        ++*(unsigned *)count;
+        pthread_mutex_unlock(&seen_lock);
+    }
+    expect(batch == NULL, "no batch at the end");
+    return NULL;
+}
+
+/* Threads that would wait for ever all have their turns, and all end with the stop of their loader. */
+static void stopped(const forebay_dataset *dataset)
+{
+    pthread_t started[ASKING];
+    unsigned least = 0;
+    endless = loader_of(dataset, 1, FOREBAY_SHUFFLE_FULL, FOREBAY_ENDLESS);
+    for (int i = 0; i < ASKING; i++)
+        expect(pthread_create(&started[i], NULL, ask, &had[i]) == 0, "a thread");
+    while (least < 10) {
+        sched_yield();
+        pthread_mutex_lock(&seen_lock);
+        least = had[0];
+        for (int i = 1; i < ASKING; i++)
+            least = had[i] < least ? had[i] : least;
+        pthread_mutex_unlock(&seen_lock);
+    }
+    check(forebay_loader_stop(endless));
+    for (int i = 0; i < ASKING; i++)
+        expect(pthread_join(started[i], NULL) == 0, "its end");
+    forebay_batch *batch;
+    expect(forebay_loader_next(endless, 0, &batch) == FOREBAY_END, "the end stays");
+    check(forebay_loader_start(endless));
+    expect(check(forebay_loader_next(endless, -1, &batch)) == FOREBAY_OK, "another start");
+    forebay_batch_free(batch);
+    forebay_loader_free(endless);
+}
+
+/* threads FILE: four threads share the batches of three epochs; others are stopped. */
 static void threads(char **words)
 {
     const char *fields[] = {"x", "y", NULL};
@@ -255,6 +302,7 @@ static void threads(char **words)
     expect(*json == '[', "a list");
     forebay_free_string(json);
     forebay_loader_free(loader);
+    stopped(dataset);
     forebay_dataset_free(dataset);
 }
 

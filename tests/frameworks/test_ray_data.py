@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -120,6 +121,34 @@ def test_tiers_of_the_nodes_keep_the_origin_at_one_reading_of_the_set(tmp_path: 
             else:
                 # A task may run on the other node than before; one that runs on the same reads its copies.
                 assert origin.given - before <= origin.stored
+
+
+def test_processes_of_a_node_that_read_the_same_at_once_fetch_it_once(tmp_path: Path) -> None:
+    folder, gate, count = tmp_path / "origin", tmp_path / "gate", 1024
+    folder.mkdir()
+    gate.mkdir()
+    with h5py.File(folder / "0.h5", "w", libver="latest") as file:
+        file.create_dataset("x", data=np.broadcast_to(np.arange(count, dtype="i4")[:, None], (count, 4096)), chunks=(2, 4096))
+    tier = {"path": "$NODE_DISK/same", "quota": "256MiB", "free": 0, "keep": True}
+    nodes = [node["NodeID"] for node in ray.nodes()]
+
+    def read(url: str, seed: int) -> list[int]:
+        ds = forebay.open(url, ["x"], tiers=[tier], tier_block="64KiB")
+        # All begin at once: what one has read, the others would find.
+        (gate / str(seed)).touch()
+        while len(list(gate.iterdir())) < len(nodes) * PROCESSORS:
+            time.sleep(0.01)
+        loader = ds.loader(batch_size=16, shuffle="full", seed=seed, read_threads=2, check_ranks=False)
+        return sorted(int(x[0]) for batch in loader for x in batch["x"])
+
+    with serving(folder) as origin:
+        # A process for each: as many as a node has processors.
+        tasks = [
+            ray.remote(read).options(num_cpus=1, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(f"{origin.url}/0.h5", seed)
+            for seed, node in enumerate(nodes * PROCESSORS)
+        ]
+        assert all(seen == list(range(count)) for seen in ray.get(tasks))
+        assert origin.given <= 1.05 * len(nodes) * origin.stored, (origin.given, origin.stored)
 
 
 def test_a_node_that_has_read_all_asks_the_origin_for_nothing(tmp_path: Path) -> None:

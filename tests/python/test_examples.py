@@ -61,8 +61,8 @@ def test_numpy_minimal_loads_every_sample_of_two_epochs() -> None:
     assert "600 samples in 3 files" in said and "1200 samples, 39 chunks decoded" in said
 
 
-def test_staged_checkpoints_are_on_their_way_while_the_model_learns_and_the_latest_is_durable() -> None:
-    said = run("staged_checkpoint.py")
+def test_staged_checkpoints_are_on_their_way_while_the_model_learns_and_the_latest_is_durable(run_here: Run) -> None:
+    said = run_here("staged_checkpoint.py")
     errors = [float(error) for error in re.findall(r"error ([\d.]+)", said)]
     assert len(errors) == 3 and errors[-1] < errors[0] and "latest.pt is of epoch 2" in said, said
 

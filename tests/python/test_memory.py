@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -170,24 +171,25 @@ def test_memory_does_not_grow_over_many_batches(program: Any, make: Make) -> Non
 import sys, forebay
 ds = forebay.open(sys.argv[1], ["x", "y"])
 loader = ds.loader(batch_size=2, shuffle="full")
-count, start = 0, 0
-while count < 200_000:
+count, start, most = 0, 0, int(sys.argv[2])
+while count < most:
     for batch in loader:
         count += 1
         assert len(batch["x"]) == 2
-    if count == 40_000: start = rss()
+    if count == most // 5: start = rss()
 print(start, rss())
 """,
         path,
+        200_000 if os.environ.get("FOREBAY_SLOW") else 50_000,
     )
     start, end = map(int, done.stdout.split())
     assert end <= start * 1.05, f"{start} -> {end}"
 
 
-@pytest.fixture
-def large(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """256 MiB of samples that hold their own numbers, 16 of them a chunk."""
-    path = tmp_path / "large.h5"
+    path = tmp_path_factory.mktemp("large") / "large.h5"
     with h5py.File(path, "w") as file:
         made = file.create_dataset("x", (16384, 64, 64), "<f4", chunks=(16, 64, 64), compression="gzip")
         for start in range(0, 16384, 16):
@@ -238,9 +240,9 @@ FULL, BLOCK = {"shuffle": "full"}, {"shuffle": "block", "spill_quota": 0}
     [
         FULL,
         {"shuffle": "none", "spill_quota": 0},
-        {**FULL, "read_threads": 8, "batch_size": 16},
-        {**BLOCK, "read_threads": 1},
-        {**BLOCK, "read_threads": 2},
+        pytest.param({**FULL, "read_threads": 8, "batch_size": 16}, marks=pytest.mark.slow),
+        pytest.param({**BLOCK, "read_threads": 1}, marks=pytest.mark.slow),
+        pytest.param({**BLOCK, "read_threads": 2}, marks=pytest.mark.slow),
         {**BLOCK, "read_threads": 4},
     ],
     ids=str,
@@ -256,8 +258,8 @@ def test_each_chunk_is_decoded_once_within_64_mib(
     "options",
     [
         FULL,
-        {"shuffle": "none", "spill_quota": 0},
-        {**FULL, "batch_size": 16},
+        pytest.param({"shuffle": "none", "spill_quota": 0}, marks=pytest.mark.slow),
+        pytest.param({**FULL, "batch_size": 16}, marks=pytest.mark.slow),
         {**FULL, "batch_size": 1600},
         {**BLOCK, "read_threads": 2},
     ],

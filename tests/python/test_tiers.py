@@ -238,7 +238,7 @@ def test_a_tier_is_left_when_the_last_who_uses_it_is_closed_or_dropped(origin: P
         return [path for path in disk["path"].rglob("job-*")]
 
     # More than once: a thread that looks ahead may be at it when all is dropped.
-    for _ in range(20):
+    for _ in range(20 if os.environ.get("FOREBAY_SLOW") else 5):
         with plain(origin, tiers=disk) as ds:
             loader = ds.loader(batch_size=8)
             next(iter(loader))
@@ -478,7 +478,8 @@ def test_a_pickled_set_opens_the_same_tiers(origin: Path, disk: dict[str, Any]) 
     assert child.exitcode == 0
 
 
-@pytest.mark.parametrize("context", [pytest.param("fork", marks=pytest.mark.slow), "spawn"])
+# Six spawned workers import PyTorch.
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_workers_of_pytorch_share_the_tier_of_their_node(origin: Path, disk: dict[str, Any], context: str) -> None:
     torch = pytest.importorskip("torch")
     ds = plain(origin, tiers=disk)

@@ -193,7 +193,9 @@ def test_two_ranks_of_a_process_group_share_the_samples(ds: forebay.Dataset, tmp
     assert len(seen[0]) == len(seen[1]) and sorted(seen[0] + seen[1]) == [*range(COUNT), *range(100, 100 + COUNT)]
 
 
-WORKERS: list[tuple[int, str | None]] = [(0, None), (2, "fork"), (2, "spawn")]
+WORKERS: list[Any] = [(0, None), (2, "fork"), (2, "spawn")]
+# A spawned worker imports PyTorch, which takes longer than all else here.
+FORKED: list[Any] = [(0, None), (2, "fork"), pytest.param(2, "spawn", marks=pytest.mark.slow)]
 
 
 def workers(count: int, context: str | None) -> dict[str, Any]:
@@ -214,7 +216,7 @@ def test_a_data_set_works_under_a_plain_dataloader(ds: forebay.Dataset, count: i
     assert sorted(seen) == list(range(COUNT))
 
 
-@pytest.mark.parametrize(("count", "context"), WORKERS)
+@pytest.mark.parametrize(("count", "context"), FORKED)
 def test_collate_hands_the_batch_over_as_it_was_read(ragged: forebay.Dataset, count: int, context: str | None) -> None:
     data = forebay.torch.Dataset(ragged)
     loader = DataLoader(data, batch_size=5, collate_fn=forebay.torch.collate, shuffle=True, **workers(count, context))
@@ -247,7 +249,7 @@ def test_a_subset_reads_its_samples_in_one_call(ds: forebay.Dataset) -> None:
     assert batch["label"].tolist() == [9, 3, 5]
 
 
-@pytest.mark.parametrize(("count", "context"), [*WORKERS, (3, "fork"), (1, "fork")])
+@pytest.mark.parametrize(("count", "context"), [*WORKERS, (3, "fork"), pytest.param(1, "fork", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("persistent", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_workers_share_whole_batches(ds: forebay.Dataset, count: int, context: str | None, persistent: bool) -> None:
     if persistent and count == 0:

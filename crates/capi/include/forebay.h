@@ -191,12 +191,20 @@ static inline forebay_loader_options forebay_loader_options_defaults(void)
 /* A loader of a set, which may be freed before it. Its threads start with the first batch that is asked for. */
 int32_t forebay_loader_new(const forebay_dataset *dataset, const forebay_loader_options *options, forebay_loader **loader);
 /* The next batch: FOREBAY_OK; FOREBAY_END after the last epoch, however often it is asked; FOREBAY_TIMEOUT after timeout_ms
- * milliseconds (negative: never; 0: at once). Each batch is given to one of the threads that ask. */
+ * milliseconds (negative: never; 0: at once).
+ *
+ * Many threads may ask at once. Each batch goes to one of them, and batches go out in their order to the calls in theirs: one
+ * that began after another has begun to wait is served after it. One that gives up (FOREBAY_TIMEOUT) leaves its place, and no
+ * batch is lost. An error goes to one call, and ends the epoch for all. FOREBAY_END goes to all, those that wait too. */
 int32_t forebay_loader_next(forebay_loader *loader, int64_t timeout_ms, forebay_batch **batch);
-/* Goes on after FOREBAY_END, with the next epochs. One that is under way is left. */
+/* Goes on after FOREBAY_END, with the next epochs. One that is under way is left; calls that wait get batches of the new one. */
 int32_t forebay_loader_start(forebay_loader *loader);
 /* The same, with this epoch. */
 int32_t forebay_loader_set_epoch(forebay_loader *loader, uint64_t epoch);
+/* Gives no more batches: all calls of forebay_loader_next that wait return FOREBAY_END, within 50 ms, and so do later ones, until
+ * forebay_loader_start, _set_epoch or _load. Batches that were given out can still be committed. A loader that other threads may
+ * wait in is stopped before it is freed, and they are joined in between. */
+int32_t forebay_loader_stop(forebay_loader *loader);
 /* Batches of a whole epoch. */
 int32_t forebay_loader_length(const forebay_loader *loader, uint64_t *length);
 /* The epoch, and the positions of its order that all ranks have used. */

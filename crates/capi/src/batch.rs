@@ -24,8 +24,8 @@ pub(crate) struct BatchHandle {
     /// Numbers of the samples, -1 where padding stands.
     samples: Vec<i64>,
     seeds: Vec<u64>,
-    epoch: u64,
-    step: u64,
+    pub(crate) epoch: u64,
+    pub(crate) step: u64,
     /// Samples that could not be read, and why.
     failed: Vec<(u64, String)>,
     receipt: Option<Receipt>,

@@ -15,6 +15,7 @@
 //! | `pread` | bytes of files through the tiers of the configuration |
 //! | `stage` | staged writes |
 //! | `store` | a set in the memory of all ranks of a job |
+//! | `turns` | which of the threads that share a loader is next |
 //!
 //! Handles are boxes that the caller owns, and may be used by many threads at once. What the caller promises stands in
 //! `forebay.h`: a handle is one that was given out and was not freed, and a place to write to is there.
@@ -32,3 +33,4 @@ mod pread;
 mod stage;
 mod status;
 mod store;
+mod turns;

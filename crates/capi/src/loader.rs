@@ -18,6 +18,7 @@ use crate::{
     dataset::DatasetHandle,
     loader_arguments::LoaderArguments,
     status::{END, OK, TIMEOUT, free, give, guard},
+    turns::Turns,
 };
 
 /// `forebay_loader`: gives batches, epoch after epoch.
@@ -27,6 +28,9 @@ pub(crate) struct LoaderHandle {
     epochs: u64,
     /// True where batches count in the state as they are given out.
     commits: bool,
+    /// Threads that wait for a batch.
+    turns: Turns,
+    /// Held by the thread that has its turn, or by one that interrupts.
     progress: Mutex<LoaderProgress>,
 }
 
@@ -39,6 +43,8 @@ struct LoaderProgress {
     follower: Option<Run>,
     /// Epochs that were begun.
     begun: u64,
+    /// True from a stop to the next start: there are no more batches.
+    is_stopped: bool,
 }
 
 /// What asking for a batch gives.
@@ -48,8 +54,8 @@ enum NextBatch {
     Timeout,
 }
 
-/// While one thread waits for a batch, another gets its turn after so long.
-const TURN: Duration = Duration::from_millis(50);
+/// A thread that waits for a batch looks so often for one that starts anew or stops meanwhile.
+const SLICE: Duration = Duration::from_millis(50);
 
 impl LoaderHandle {
     fn new(dataset: &DatasetHandle, given: &LoaderArguments) -> Result<Self> {
@@ -61,19 +67,21 @@ impl LoaderHandle {
     /// The loader that `feed` is, for as many epochs as are `given`.
     pub(crate) fn of(feed: Feed, given: &LoaderArguments) -> Self {
         let (epochs, commits) = (given.epochs(), given.commits());
-        Self { feed, epochs, commits, progress: Mutex::default() }
+        Self { feed, epochs, commits, turns: Turns::default(), progress: Mutex::default() }
     }
 
     fn progress(&self) -> MutexGuard<'_, LoaderProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next batch, waiting at most `patience` for it.
+    /// The next batch, waiting at most `patience` for it, behind the threads that have asked before.
     fn next(&self, patience: Option<Duration>) -> Result<NextBatch> {
         let until = patience.and_then(|patience| Instant::now().checked_add(patience));
+        let Some(turn) = self.turns.wait(until) else { return Ok(NextBatch::Timeout) };
         loop {
+            turn.let_pass();
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            match self.advance(left.unwrap_or(TURN).min(TURN))? {
+            match self.advance(left.unwrap_or(SLICE).min(SLICE))? {
                 Next::Batch(batch) => return Ok(NextBatch::Batch(BatchHandle::new(*batch))),
                 Next::End => return Ok(NextBatch::End),
                 Next::Waiting if left.is_some_and(|left| left.is_zero()) => return Ok(NextBatch::Timeout),
@@ -86,8 +94,11 @@ impl LoaderHandle {
     fn advance(&self, patience: Duration) -> Result<Next> {
         let mut progress = self.progress();
         loop {
-            let LoaderProgress { run, follower, begun } = &mut *progress;
+            let LoaderProgress { run, follower, begun, is_stopped } = &mut *progress;
             let Some(current) = run else {
+                if *is_stopped {
+                    return Ok(Next::End);
+                }
                 *run = Some(self.feed.start()?);
                 *begun = 1;
                 continue;
@@ -97,7 +108,7 @@ impl LoaderHandle {
                 false => self.feed.next_uncommitted(current, patience)?,
             };
             match next {
-                Next::End if *begun < self.epochs => {
+                Next::End if *begun < self.epochs && !*is_stopped => {
                     let ahead = follower.take().filter(|ahead| self.feed.follow(ahead));
                     *current = ahead.map_or_else(|| self.feed.start_next(current), Ok)?;
                     *begun += 1;
@@ -114,11 +125,24 @@ impl LoaderHandle {
 
     /// Ends what is under way: the next batch is the first of another start. Batches of an epoch that is over can still be committed.
     fn restart(&self, then: impl FnOnce(&Feed) -> Result<()>) -> Result<()> {
+        let _interruption = self.turns.interrupt();
         let mut progress = self.progress();
         then(&self.feed)?;
         let run = progress.run.take_if(|run| run.is_finished());
         *progress = LoaderProgress { run, ..LoaderProgress::default() };
         Ok(())
+    }
+
+    /// Ends what is under way: there are no more batches until another start. Those that were given out can still be committed.
+    fn stop(&self) {
+        let interruption = self.turns.interrupt();
+        let mut progress = self.progress();
+        progress.is_stopped = true;
+        let left = (progress.follower.take(), progress.run.take_if(|run| !run.is_finished()));
+        drop(progress);
+        drop(interruption);
+        // Its threads end after what they are at; those that wait for a batch need not wait for that.
+        drop(left);
     }
 }
 
@@ -171,6 +195,15 @@ extern "C" fn forebay_loader_set_epoch(loader: Option<&LoaderHandle>, epoch: u64
             feed.set_epoch(epoch);
             Ok(())
         })?;
+        Ok(OK)
+    })
+}
+
+/// Ends what is under way: all threads that wait for a batch, and all that ask later, get the end.
+#[unsafe(no_mangle)]
+extern "C" fn forebay_loader_stop(loader: Option<&LoaderHandle>) -> i32 {
+    guard(|| {
+        handle(loader, "loader")?.stop();
         Ok(OK)
     })
 }
@@ -274,6 +307,8 @@ extern "C" fn forebay_loader_free(loader: Option<Box<LoaderHandle>>) {
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::Condvar, thread};
+
     use forebay::{
         Batch, Options,
         batch::{BatchMaker, BatchRequest, LoaderStats, MadeFields, MakerThreads},
@@ -282,9 +317,30 @@ mod tests {
 
     use super::*;
 
-    /// Ten samples without fields.
+    /// Ten samples without fields, made while the gate is open.
     #[derive(Debug)]
-    struct Numbers(SetIdentity);
+    struct Numbers(SetIdentity, Arc<Gate>);
+
+    #[derive(Debug, Default)]
+    struct Gate {
+        is_shut: Mutex<bool>,
+        opened: Condvar,
+    }
+
+    impl Gate {
+        fn shut() -> Arc<Self> {
+            Arc::new(Self { is_shut: Mutex::new(true), opened: Condvar::new() })
+        }
+
+        fn open(&self) {
+            *self.is_shut.lock().unwrap() = false;
+            self.opened.notify_all();
+        }
+
+        fn pass(&self) {
+            drop(self.opened.wait_while(self.is_shut.lock().unwrap(), |is_shut| *is_shut));
+        }
+    }
 
     impl BatchMaker for Numbers {
         fn set(&self) -> &SetIdentity {
@@ -296,6 +352,7 @@ mod tests {
         }
 
         fn make(&self, _: &BatchRequest<'_>) -> Result<MadeFields> {
+            self.1.pass();
             Ok(MadeFields { fields: Vec::new(), unverified: None })
         }
 
@@ -314,19 +371,24 @@ mod tests {
 
     /// A loader of four batches an epoch, `epochs` of which come from one start.
     fn loader(epochs: u64) -> LoaderHandle {
+        loader_behind(Arc::default(), epochs)
+    }
+
+    /// The same, whose batches are made while `gate` is open.
+    fn loader_behind(gate: Arc<Gate>, epochs: u64) -> LoaderHandle {
         let (content, version) = ("numbers".to_owned(), "1".to_owned());
         let set = SetIdentity { part_lens: vec![10], group_len: 5, content, version };
         let options = Options { shuffle: Shuffle::Full, batch_size: 3, ..Options::default() };
-        let feed =
-            Feed::of_maker(Arc::new(Numbers(set)), Options { read_threads: Some(2), ..options }).unwrap();
-        LoaderHandle { feed, epochs, commits: false, progress: Mutex::default() }
+        let maker = Arc::new(Numbers(set, gate));
+        let feed = Feed::of_maker(maker, Options { read_threads: Some(2), ..options }).unwrap();
+        LoaderHandle { feed, epochs, commits: false, turns: Turns::default(), progress: Mutex::default() }
     }
 
     /// The next batches, `count` at the most; after the end of all epochs of a start, those of another where there are to be more.
     fn take(loader: &LoaderHandle, count: usize, mut starts: u64) -> Vec<Batch> {
         let mut batches = Vec::new();
         while batches.len() < count {
-            match loader.advance(TURN).unwrap() {
+            match loader.advance(SLICE).unwrap() {
                 Next::Batch(batch) => batches.push(*batch),
                 Next::Waiting => {}
                 Next::End if starts == 0 => break,
@@ -364,5 +426,108 @@ mod tests {
                 assert_eq!(seen, whole, "{committed} of {taken}, {epochs} epochs of a start");
             }
         }
+    }
+
+    fn until_waiting(loader: &LoaderHandle, count: usize) {
+        while loader.turns.waiting_count() < count {
+            thread::yield_now();
+        }
+    }
+
+    fn batch_of(next: Result<NextBatch>) -> (u64, u64) {
+        match next.unwrap() {
+            NextBatch::Batch(batch) => (batch.epoch, batch.step),
+            NextBatch::End | NextBatch::Timeout => panic!("no batch"),
+        }
+    }
+
+    #[test]
+    fn threads_that_wait_get_the_batches_in_the_order_of_their_calls() {
+        for _ in 0..20 {
+            let gate = Gate::shut();
+            let loader = loader_behind(Arc::clone(&gate), EPOCHS);
+            let given: Vec<_> = thread::scope(|scope| {
+                let threads: Vec<_> = (1..=6)
+                    .map(|count| {
+                        let thread = scope.spawn(|| batch_of(loader.next(None)));
+                        until_waiting(&loader, count);
+                        thread
+                    })
+                    .collect();
+                gate.open();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert_eq!(given, [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]);
+        }
+    }
+
+    #[test]
+    fn a_call_that_gives_up_does_not_wait_for_another_and_costs_no_batch() {
+        let gate = Gate::shut();
+        let loader = loader_behind(Arc::clone(&gate), 1);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| batch_of(loader.next(None)));
+            until_waiting(&loader, 1);
+            let began = Instant::now();
+            for _ in 0..20 {
+                assert!(matches!(loader.next(Some(Duration::ZERO)).unwrap(), NextBatch::Timeout));
+            }
+            // Behind a lock that the other holds while it waits, they would take half a slice each.
+            assert!(began.elapsed() < 4 * SLICE, "{:?}", began.elapsed());
+            assert!(matches!(loader.next(Some(Duration::from_millis(5))).unwrap(), NextBatch::Timeout));
+            gate.open();
+            assert_eq!(waits.join().unwrap(), (0, 0));
+        });
+        assert_eq!(batch_of(loader.next(None)), (0, 1));
+    }
+
+    #[test]
+    fn a_stop_ends_all_calls_that_wait_and_what_was_given_out_can_be_committed() {
+        let gate = Arc::new(Gate::default());
+        let loader = loader_behind(Arc::clone(&gate), u64::MAX);
+        let NextBatch::Batch(first) = loader.next(None).unwrap() else { panic!("no batch") };
+        // What was made ahead is taken.
+        *gate.is_shut.lock().unwrap() = true;
+        while let NextBatch::Batch(_) = loader.next(Some(SLICE)).unwrap() {}
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| loader.next(None).unwrap())).collect();
+            until_waiting(&loader, 4);
+            loader.stop();
+            for thread in threads {
+                assert!(matches!(thread.join().unwrap(), NextBatch::End));
+            }
+            gate.open();
+        });
+        assert!(matches!(loader.next(Some(Duration::ZERO)).unwrap(), NextBatch::End));
+        loader.feed.commit(first.receipt().unwrap());
+        assert_eq!((loader.feed.state().epoch, loader.feed.state().position), (0, 3));
+        loader.restart(|_| Ok(())).unwrap();
+        assert_eq!(batch_of(loader.next(None)), (1, 0));
+    }
+
+    #[test]
+    fn a_loader_that_is_stopped_before_its_first_batch_gives_none() {
+        let loader = loader(1);
+        loader.stop();
+        assert!(matches!(loader.next(None).unwrap(), NextBatch::End));
+        loader.restart(|_| Ok(())).unwrap();
+        assert_eq!(batch_of(loader.next(None)), (0, 0));
+    }
+
+    #[test]
+    fn another_start_goes_before_the_calls_that_wait() {
+        let gate = Gate::shut();
+        let loader = loader_behind(Arc::clone(&gate), EPOCHS);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| batch_of(loader.next(None)));
+            until_waiting(&loader, 1);
+            let set = |feed: &Feed| {
+                feed.set_epoch(7);
+                Ok(())
+            };
+            loader.restart(set).unwrap();
+            gate.open();
+            assert_eq!(waits.join().unwrap(), (7, 0));
+        });
     }
 }

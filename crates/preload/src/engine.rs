@@ -13,10 +13,12 @@ use std::{
 use forebay_config::{Overrides, Settings, tiered};
 use forebay_plugin::WarnOnce;
 use forebay_scratch::RunCounter;
-use forebay_source::{FileOrigin, Owned, PerProcess, Result, descriptors::stay_unseen};
+use forebay_source::{
+    FileOrigin, Owned, PerProcess, Result, descriptors::stay_unseen, hidden_numbers::hidden_count,
+};
 use forebay_tier::{SourceKey, Stats, Tiered};
 
-use crate::{inside, prefix, run_counts, staged};
+use crate::{inside, own_numbers, prefix, run_counts, staged};
 
 /// What this process uses, once it was looked for. A child that was forked meanwhile does not wait for its parent's.
 static STATE: PerProcess<OnceLock<Option<Arc<TierEngine>>>> = PerProcess::empty();
@@ -79,7 +81,11 @@ fn start() -> Result<Option<TierEngine>> {
     if config.tiers.is_empty() {
         return Ok(None);
     }
-    stay_unseen();
+    // A program with few numbers keeps them all.
+    if hidden_count() == 0 {
+        return Ok(None);
+    }
+    stay_unseen(own_numbers::take);
     // A program's file is never mapped: its program expects no signal from it.
     let origin = Arc::new(FileOrigin::new().without_mapping());
     let Some(tiers) = tiered(Arc::clone(&origin) as _, &config, None, None)? else { return Ok(None) };
@@ -159,15 +165,6 @@ fn peek(use_it: impl FnOnce(&TierEngine)) {
 /// Publishes what was counted, before this process becomes another program.
 pub(crate) fn publish() {
     peek(TierEngine::publish);
-}
-
-/// Ends the tiers for good: descriptors of theirs are about to be closed.
-pub(crate) fn abandon() {
-    prefix::switch_off();
-    peek(|engine| {
-        engine.publish();
-        engine.tiers.close();
-    });
 }
 
 extern "C" fn at_exit() {

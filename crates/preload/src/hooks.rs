@@ -3,16 +3,28 @@
 //! | file | functions |
 //! |---|---|
 //! | `open` | `open` and its like, `creat`, `mkstemp`, `truncate`, `chdir` |
-//! | `names` | functions that take the name of a file, which may be that of one that is staged: `stat`, `access`, `rename`, `unlink`, `opendir`, … |
+//! | `names` | names of files in calls, which may be those of staged ones; the next four are calls by name |
+//! | `lookup` | `stat`, `access`, `getxattr`, `readlink`, `realpath` |
+//! | `attributes` | `chmod`, `chown`, `utimes`, `setxattr` |
+//! | `entries` | `rename`, `unlink`, `link`, `symlink`, `mkdir` |
+//! | `listing` | `opendir`, `scandir`, `glob`, `nftw`, `fts_open` |
 //! | `stdio` | `fopen`, `freopen`, `fclose` |
-//! | `read` | `read`, `pread`, `readv`, `preadv` and their checked names, `lseek`, `posix_fadvise`, `mmap` |
+//! | `read` | `read`, `pread`, `readv`, `preadv` and their checked names, `lseek`, `posix_fadvise` |
+//! | `map` | `mmap`, `munmap`, `mremap` |
 //! | `stat` | `fstat` and its like, file systems, modes, owners, times and attributes of a descriptor |
-//! | `write` | `write`, `pwrite` and their like: a staging area may be full |
+//! | `write` | `write`, `pwrite` and their like: a staging area may be full; `fsync` |
 //! | `transfer` | `sendfile`, `copy_file_range` |
 //! | `descriptor` | `dup`, `close`, `fcntl`, locks |
-//! | `process` | `exec` and its like, `_exit` |
+//! | `handover` | `ioctl`, `sendmsg`: the file system or another process gets a descriptor |
+//! | `process` | `exec`, `posix_spawn` and their like, `_exit` |
 
+mod attributes;
 mod descriptor;
+mod entries;
+mod handover;
+mod listing;
+mod lookup;
+mod map;
 mod names;
 mod open;
 mod process;

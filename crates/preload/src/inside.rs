@@ -63,6 +63,16 @@ pub(crate) fn run<R>(work: impl FnOnce() -> Option<R>) -> Option<R> {
     done
 }
 
+/// What `work` gives, which ends something of ours, on whichever thread: hooks that it calls are plain calls.
+pub(crate) fn finish<R>(work: impl FnOnce() -> R) -> R {
+    let role = ROLE.replace(ThreadRole::Inside);
+    let signals = (role != ThreadRole::Inside).then(SignalsHeld::new);
+    let done = work();
+    drop(signals);
+    ROLE.set(role);
+    done
+}
+
 /// Signals of the program, held back from this thread: a handler would find locks of ours taken, and threads that are started
 /// meanwhile never get any, as a program may count on its own threads to have them blocked.
 struct SignalsHeld(libc::sigset_t);
@@ -93,9 +103,26 @@ impl Drop for SignalsHeld {
     }
 }
 
-/// True while this thread does work of ours.
-pub(crate) fn is_at_work() -> bool {
-    ROLE.get() == ThreadRole::Inside
+/// True where the program itself makes a call, and not work of ours.
+pub(crate) fn is_program() -> bool {
+    let role = ROLE.get();
+    let role = if role == ThreadRole::Unknown { ask_role() } else { role };
+    role == ThreadRole::Program
+}
+
+/// What `call` of the program gives while signals wait, with its own error; by itself where this thread is at work of ours.
+pub(crate) fn uninterrupted<R>(call: impl Fn() -> R) -> R {
+    let called = run(|| {
+        let answer = call();
+        Some((answer, errno()))
+    });
+    match called {
+        Some((answer, number)) => {
+            set_errno(number);
+            answer
+        }
+        None => call(),
+    }
 }
 
 /// Notes that this process is the one to work in, once.

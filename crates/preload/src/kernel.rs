@@ -11,13 +11,11 @@ use std::{
     path::PathBuf,
 };
 
+use forebay_source::hidden_numbers;
 use rustix::{
     fs::{AtFlags, FileType, OFlags, SeekFrom, Statx, StatxFlags},
     io::{DupFlags, FdFlags},
 };
-
-/// Descriptors of ours have numbers from here on: shells and scripts lay their own over lower ones.
-const LOW_NUMBERS: RawFd = 128;
 
 /// Which bytes a regular file has, as far as the kernel tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,9 +96,17 @@ pub(crate) fn set_position(fd: RawFd, at: u64) -> bool {
     borrowed(fd).is_some_and(|fd| rustix::fs::seek(fd, SeekFrom::Start(at)).is_ok())
 }
 
-/// Another descriptor of the open file, under a high number and closed on `exec`.
+/// Another descriptor of the open file, under a number that the program does not use and closed on `exec`.
 pub(crate) fn kept_beside(fd: RawFd) -> Option<OwnedFd> {
-    rustix::io::fcntl_dupfd_cloexec(borrowed(fd)?, LOW_NUMBERS).ok()
+    hidden_numbers::hidden(borrowed(fd)?).ok()
+}
+
+/// A number that differs for most files, of whichever kind; nothing where `fd` is not open.
+pub(crate) fn inode_hash(fd: RawFd) -> Option<u64> {
+    let how = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let found = rustix::fs::statx(borrowed(fd)?, c"", how, StatxFlags::INO).ok()?;
+    let device = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
+    Some(found.stx_ino ^ device.rotate_left(32))
 }
 
 /// Lays the open file of `from` over the number `onto`, which keeps its flag for `exec`.
@@ -135,7 +141,7 @@ pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> Result<usize, rustix::io::Errno>
 }
 
 /// The number of a descriptor of ours.
-pub(crate) fn number(file: &OwnedFd) -> RawFd {
+pub(crate) fn number(file: &impl AsRawFd) -> RawFd {
     file.as_raw_fd()
 }
 

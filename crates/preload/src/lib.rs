@@ -20,8 +20,11 @@
 //! | `engine` | the tiers of this process, started by the first file that needs them |
 //! | `run_counts` | what is counted for `forebay run` |
 //! | `program_file` | a file that is open and read from a copy or block by block |
+//! | `own_numbers` | which descriptors are ours, and stay open when a program closes all numbers |
 //! | `slots` | which descriptors those are: a table by number |
 //! | `manage` | from a descriptor that was just opened to a managed one, and back to the origin |
+//! | `copy_maps` | maps of copies, replaced by maps of the origin when the program writes to the file |
+//! | `reopened` | paths that name open descriptors (`/proc/self/fd/N`) |
 //! | `inherited` | descriptors of copies that a program has from the one that started it |
 //! | `writers` | files of this process that are open for writing, of which no copy is used |
 //! | `staged` | files that the program writes, in a staging area until the launcher brings them to their destinations |
@@ -37,6 +40,7 @@
     )
 )]
 
+mod copy_maps;
 mod engine;
 #[cfg(not(test))]
 mod hooks;
@@ -44,9 +48,11 @@ mod inherited;
 mod inside;
 mod kernel;
 mod manage;
+mod own_numbers;
 mod prefix;
 mod program_file;
 mod real;
+mod reopened;
 mod run_counts;
 mod slots;
 mod staged;

@@ -6,14 +6,17 @@ use std::{
 };
 
 use forebay_scratch::RunCounter;
-use forebay_source::Locator;
+use forebay_source::{
+    Locator, descriptors,
+    record_locks::{self, OriginFile},
+};
 use forebay_tier::SourceKey;
 use rustix::fs::OFlags;
 
 use crate::{
-    engine, inherited, inside,
+    copy_maps, engine, inherited, inside,
     kernel::{self, KernelIdentity},
-    prefix,
+    own_numbers, prefix,
     program_file::{BlockReader, ByteSource, ProgramFile},
     run_counts,
     slots::{self, SlotKind},
@@ -38,6 +41,7 @@ pub(crate) fn opened(fd: RawFd, by: OpenedBy) {
     let _managed = inside::run(|| {
         // The number may have been closed by a call that no hook sees.
         drop(slots::clear(fd));
+        record_locks::opened(fd);
         let flags = kernel::open_flags(fd)?;
         if flags.contains(OFlags::PATH) {
             return None;
@@ -84,7 +88,9 @@ fn manage(fd: RawFd, identity: KernelIdentity, at: Locator, by: OpenedBy) -> Opt
 fn lay_copy_over(fd: RawFd, identity: KernelIdentity, copy: OwnedFd) -> bool {
     let number = kernel::number(&copy);
     let facts = kernel::identity(number).filter(|facts| facts.len == identity.len);
-    let (Some(facts), Some(origin)) = (facts, kernel::kept_beside(fd)) else { return false };
+    let (Some(facts), Some(origin)) = (facts, kernel::kept_beside(fd).map(OriginFile::new)) else {
+        return false;
+    };
     // Its own flags, such as the one for reads that do not wait, are not the program's.
     let flags = kernel::borrowed(number).map(|copy| rustix::fs::fcntl_setfl(copy, OFlags::empty()));
     if flags.is_none_or(|set| set.is_err()) {
@@ -95,7 +101,10 @@ fn lay_copy_over(fd: RawFd, identity: KernelIdentity, copy: OwnedFd) -> bool {
     if !slots::set(fd, SlotKind::Copy, Arc::new(file)) {
         return false;
     }
-    if !kernel::lay_over(number, fd) {
+    // The origin's own number is closed by it: not while the program has a record lock on the file.
+    let laid = kernel::borrowed(fd)
+        .and_then(|opened| record_locks::unless_locked(opened, || kernel::lay_over(number, fd)));
+    if laid != Some(true) {
         drop(slots::clear(fd));
         return false;
     }
@@ -118,8 +127,8 @@ pub(crate) fn managed(fd: RawFd) -> Option<Arc<ProgramFile>> {
 /// be asked itself. An origin that has changed meanwhile is laid over all numbers of the copy.
 pub(crate) fn beside_copy(fd: RawFd) -> Option<(RawFd, Arc<ProgramFile>)> {
     let file = managed(fd)?;
-    let ByteSource::Copy { origin, .. } = &file.bytes else { return None };
-    let number = kernel::number(origin);
+    let ByteSource::Copy { origin, .. } = &*file.bytes else { return None };
+    let number = kernel::number(&**origin);
     if kernel::current_identity(number) != Some(file.identity) {
         back_to_origin(&file);
         run_counts::add(RunCounter::Invalidated, 1);
@@ -143,6 +152,28 @@ pub(crate) fn unlay(fd: RawFd) {
     });
 }
 
+/// The program is about to take a record lock (`fcntl`, `lockf`) by `fd`. All that it has open of the file is the origin from now on, so that
+/// the lock is dropped when it closes one of these, and no earlier.
+pub(crate) fn will_lock(fd: RawFd) {
+    unlay(fd);
+    if !prefix::is_on() {
+        return;
+    }
+    let _noted = inside::run(|| {
+        let opened = kernel::borrowed(fd)?;
+        let identity = kernel::identity(fd)?;
+        record_locks::will_lock(opened);
+        for copy in
+            slots::numbers().filter(|number| slots::kind(*number) == SlotKind::Copy).collect::<Vec<_>>()
+        {
+            if let Some(file) = slots::file(copy).filter(|file| file.identity.is_same_file(&identity)) {
+                back_to_origin(&file);
+            }
+        }
+        Some(())
+    });
+}
+
 /// Serves reads of `fd`, which is open on the origin, by the tiers.
 fn read_by_blocks(fd: RawFd, identity: KernelIdentity) -> Option<()> {
     let path = kernel::path_of(fd).filter(|_| kernel::current_identity(fd) == Some(identity))?;
@@ -159,16 +190,16 @@ fn read_by_blocks(fd: RawFd, identity: KernelIdentity) -> Option<()> {
 
 /// Lays the origin over all numbers of this process that are open on the copy, with the copy's position.
 fn back_to_origin(file: &Arc<ProgramFile>) {
-    let ByteSource::Copy { origin, .. } = &file.bytes else { return };
+    let ByteSource::Copy { origin, .. } = &*file.bytes else { return };
     file.with_position(|| {
         let is_of_file = |fd: &RawFd| slots::file(*fd).is_some_and(|found| Arc::ptr_eq(&found, file));
         let numbers: Vec<RawFd> = slots::numbers().filter(is_of_file).collect();
         let open = || numbers.iter().filter(|fd| file.is_open_as(**fd));
         if let Some(position) = open().next().and_then(|fd| kernel::position(*fd)) {
-            kernel::set_position(kernel::number(origin), position);
+            kernel::set_position(kernel::number(&**origin), position);
         }
         for fd in open() {
-            kernel::lay_over(kernel::number(origin), *fd);
+            kernel::lay_over(kernel::number(&**origin), *fd);
         }
         for fd in &numbers {
             drop(slots::clear(*fd));
@@ -178,14 +209,15 @@ fn back_to_origin(file: &Arc<ProgramFile>) {
 
 /// Leaves `fd`, which is open as `file`, to the kernel and the origin.
 pub(crate) fn leave(file: &Arc<ProgramFile>, fd: RawFd) {
-    match &file.bytes {
+    match &*file.bytes {
         ByteSource::Copy { .. } => back_to_origin(file),
         ByteSource::Blocks(_) => drop(slots::clear(fd)),
     }
 }
 
-/// The bytes of `identity` change, by this process: what it has open of the file is the origin's from now on.
+/// The bytes of `identity` change, by this process: what it has open or mapped of the file is the origin's from now on.
 pub(crate) fn written(identity: &KernelIdentity) {
+    copy_maps::written(identity);
     let numbers: Vec<RawFd> = slots::numbers().collect();
     for fd in numbers {
         let Some(file) = slots::file(fd).filter(|file| file.identity.is_same_file(identity)) else {
@@ -220,17 +252,79 @@ pub(crate) fn before_naming(fd: RawFd) {
     });
 }
 
+/// The number whose file is to be mapped where the program maps `fd`: a copy, where its maps can be replaced once the program writes to the file.
+pub(crate) fn mapped_number(fd: RawFd) -> RawFd {
+    let found = inside::run(|| {
+        let file = managed(fd)?;
+        match &*file.bytes {
+            ByteSource::Copy { origin, .. } => {
+                if !copy_maps::note(fd, kernel::number(&**origin), &file.identity) {
+                    back_to_origin(&file);
+                }
+                Some(fd)
+            }
+            ByteSource::Blocks(reader) => {
+                let copy = kernel::number(reader.whole_or_place()?);
+                copy_maps::note(copy, fd, &file.identity).then_some(copy)
+            }
+        }
+    });
+    found.unwrap_or(fd)
+}
+
+/// The program has mapped `fd` so that others see what it stores there: such a map outlives the descriptor.
+pub(crate) fn mapped_shared(fd: RawFd) {
+    let _noted = inside::run(|| {
+        writers::mapped(fd);
+        Some(())
+    });
+}
+
+/// `fd` is about to be handed to another process: it gets the origin, and shares its position.
+pub(crate) fn before_sending(fd: RawFd) {
+    let _laid = inside::run(|| {
+        let file = managed(fd)?;
+        file.share();
+        if let ByteSource::Copy { .. } = &*file.bytes {
+            back_to_origin(&file);
+        }
+        Some(())
+    });
+}
+
+/// The program has no number left: descriptors of ours among its own are closed; true where it may try again.
+#[cold]
+pub(crate) fn give_way() -> bool {
+    let gave = inside::run(|| {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+        own_numbers::between(0, u32::try_from(limit).unwrap_or(u32::MAX)).next()?;
+        let copies: Vec<RawFd> = slots::numbers().collect();
+        for fd in &copies {
+            if let Some(file) = slots::file(*fd) {
+                leave(&file, *fd);
+            }
+        }
+        Some(descriptors::give_way() || !copies.is_empty())
+    });
+    gave.unwrap_or(false)
+}
+
 /// `new` is a duplicate of `fd` by now.
 pub(crate) fn duplicated(fd: RawFd, new: RawFd) {
-    if new < 0 || fd == new || slots::kind(fd) == SlotKind::Plain && slots::kind(new) == SlotKind::Plain {
+    if new < 0 || fd == new {
+        return;
+    }
+    let is_plain = slots::kind(fd) == SlotKind::Plain && slots::kind(new) == SlotKind::Plain;
+    if is_plain && !writers::has_any() {
         return;
     }
     let _shared = inside::run(|| {
+        writers::duplicated(fd, new);
         drop(slots::clear(new));
         let kind = slots::kind(fd);
         let file = managed(fd)?;
         file.share();
-        if let ByteSource::Blocks(reader) = &file.bytes {
+        if let ByteSource::Blocks(reader) = &*file.bytes {
             // Whoever reads by the duplicate reads the origin: the next open finds a copy.
             reader.whole_or_place();
         }

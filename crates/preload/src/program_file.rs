@@ -1,6 +1,10 @@
 //! A file that a program has open and that is read from a copy, or block by block through the tiers.
 
+#![expect(unsafe_code, reason = "drops a field at a moment of its own")]
+
 use std::{
+    mem::ManuallyDrop,
+    ops::Deref,
     os::fd::{OwnedFd, RawFd},
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
@@ -9,7 +13,7 @@ use std::{
 };
 
 use forebay_scratch::RunCounter;
-use forebay_source::{ByteRange, Fill, Source, SourceExt};
+use forebay_source::{ByteRange, Fill, Source, SourceExt, record_locks::OriginFile};
 use forebay_tier::SourceKey;
 
 use crate::{
@@ -24,7 +28,7 @@ use crate::{
 pub(crate) struct ProgramFile {
     /// The origin's file, as it was when it was opened.
     pub(crate) identity: KernelIdentity,
-    pub(crate) bytes: ByteSource,
+    pub(crate) bytes: Closing<ByteSource>,
     /// True once another descriptor shares its position.
     is_shared: AtomicBool,
     /// Forks before it was opened: after another one a child shares its position.
@@ -33,11 +37,30 @@ pub(crate) struct ProgramFile {
     position: Mutex<()>,
 }
 
+/// What has descriptors of ours: these are closed as work of ours, on whichever thread and wherever it is dropped.
+#[derive(Debug)]
+pub(crate) struct Closing<T>(ManuallyDrop<T>);
+
+impl<T> Deref for Closing<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Drop for Closing<T> {
+    fn drop(&mut self) {
+        // SAFETY: it is dropped here and nowhere else, and not used afterwards.
+        inside::finish(|| unsafe { ManuallyDrop::drop(&mut self.0) });
+    }
+}
+
 /// Where its bytes come from.
 #[derive(Debug)]
 pub(crate) enum ByteSource {
     /// The number is open on a copy; the origin's own descriptor is kept for locks and all that is not bytes.
-    Copy { copy: KernelIdentity, origin: OwnedFd },
+    Copy { copy: KernelIdentity, origin: OriginFile },
     /// The number is open on the origin, and bytes come through the tiers.
     Blocks(BlockReader),
 }
@@ -59,7 +82,7 @@ impl ProgramFile {
     pub(crate) fn new(identity: KernelIdentity, bytes: ByteSource) -> Self {
         Self {
             identity,
-            bytes,
+            bytes: Closing(ManuallyDrop::new(bytes)),
             is_shared: AtomicBool::new(false),
             forks: inside::forks(),
             position: Mutex::new(()),
@@ -78,13 +101,16 @@ impl ProgramFile {
 
     /// What `body` gives while no other thread of this process moves the position.
     pub(crate) fn with_position<R>(&self, body: impl FnOnce() -> R) -> R {
-        let _held = self.position.lock().unwrap_or_else(PoisonError::into_inner);
-        body()
+        // In a forked child a thread of the parent may hold it for ever.
+        let held = (!self.is_shared()).then(|| self.position.lock().unwrap_or_else(PoisonError::into_inner));
+        let done = body();
+        drop(held);
+        done
     }
 
     /// True while `fd` is open on the file that this is about, with the same bytes as far as this machine knows.
     pub(crate) fn is_open_as(&self, fd: RawFd) -> bool {
-        match &self.bytes {
+        match &*self.bytes {
             ByteSource::Copy { copy, .. } => {
                 kernel::identity(fd).is_some_and(|found| found.is_same_file(copy))
             }

@@ -1,4 +1,5 @@
-//! The functions in whose place the hooks stand: the next ones of their names, found by `dlsym(RTLD_NEXT)` when first called.
+//! The functions in whose place the hooks stand: the next ones of their names, found by `dlsym(RTLD_NEXT)` when the library is
+//! loaded, or when first called if that is earlier.
 //!
 //! Nothing is allocated and no lock is taken: a hook may run before the C library is ready.
 
@@ -12,8 +13,8 @@ use std::{
 };
 
 use libc::{
-    DIR, FILE, c_char, c_int, c_uint, c_void, gid_t, iovec, mode_t, off_t, size_t, ssize_t, timespec,
-    timeval, uid_t,
+    DIR, FILE, c_char, c_int, c_uint, c_ulong, c_void, gid_t, iovec, mmsghdr, mode_t, msghdr, off_t, size_t,
+    ssize_t, timespec, timeval, uid_t,
 };
 
 /// What a function answers that this system does not have, with `ENOSYS`.
@@ -48,6 +49,24 @@ fn find(place: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
 
 macro_rules! functions {
     ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
+        /// Where the addresses are, by name.
+        static PLACES: &[(&AtomicPtr<c_void>, &CStr)] = &[$((&places::$name, names::$name)),*];
+
+        #[expect(non_upper_case_globals, reason = "they have the names of functions")]
+        mod places {
+            use super::{AtomicPtr, c_void, null_mut};
+            $(pub(super) static $name: AtomicPtr<c_void> = AtomicPtr::new(null_mut());)*
+        }
+
+        #[expect(non_upper_case_globals, reason = "they have the names of functions")]
+        mod names {
+            use super::CStr;
+            $(pub(super) const $name: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => c"",
+            };)*
+        }
+
         $(
             /// The C library's function of this name.
             ///
@@ -55,14 +74,9 @@ macro_rules! functions {
             /// The arguments are what that function asks for.
             #[inline]
             pub(crate) unsafe fn $name($($argument: $kind),*) -> $answer {
-                static PLACE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-                let mut address = PLACE.load(Relaxed);
+                let mut address = places::$name.load(Relaxed);
                 if address.is_null() {
-                    const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                        Ok(name) => name,
-                        Err(_) => c"",
-                    };
-                    address = find(&PLACE, NAME);
+                    address = find(&places::$name, names::$name);
                     if address.is_null() {
                         return missing();
                     }
@@ -75,6 +89,19 @@ macro_rules! functions {
         )*
     };
 }
+
+/// Finds all of them when the library is loaded: `dlsym` takes locks, which a signal handler or the child of a fork must not wait for.
+extern "C" fn find_all() {
+    for (place, name) in PLACES {
+        if place.load(Relaxed).is_null() {
+            find(place, name);
+        }
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static FIND_ALL: extern "C" fn() = find_all;
 
 fn missing<T: MissingAnswer>() -> T {
     // SAFETY: the address is that of this thread's own number.
@@ -156,6 +183,12 @@ functions! {
     fexecve(fd: c_int, arguments: *const *const c_char, variables: *const *const c_char) -> c_int;
     mmap(at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void;
     mmap64(at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void;
+    munmap(at: *mut c_void, len: size_t) -> c_int;
+    mremap(at: *mut c_void, len: size_t, new_len: size_t, flags: c_int, new: *mut c_void) -> *mut c_void;
+    ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int;
+    sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
+    sendmmsg(socket: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
+    execveat(folder: c_int, path: *const c_char, arguments: *const *const c_char, variables: *const *const c_char, flags: c_int) -> c_int;
     dup(fd: c_int) -> c_int;
     dup2(fd: c_int, onto: c_int) -> c_int;
     dup3(fd: c_int, onto: c_int, flags: c_int) -> c_int;
@@ -231,22 +264,4 @@ functions! {
     fdatasync(fd: c_int) -> c_int;
     chdir(path: *const c_char) -> c_int;
     fchdir(fd: c_int) -> c_int;
-}
-
-/// `closefrom`, which answers nothing; false where this system does not have it.
-///
-/// # Safety
-/// As that function.
-pub(crate) unsafe fn closefrom(first: c_int) -> bool {
-    static PLACE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-    let known = PLACE.load(Relaxed);
-    let address = if known.is_null() { find(&PLACE, c"closefrom") } else { known };
-    if address.is_null() {
-        return false;
-    }
-    // SAFETY: the address is that of the function with this name and signature in the C library.
-    let function: unsafe extern "C" fn(c_int) = unsafe { mem::transmute(address) };
-    // SAFETY: as the caller promises.
-    unsafe { function(first) };
-    true
 }

@@ -7,11 +7,8 @@
 use std::{
     any::Any,
     fmt, fs, io,
-    os::fd::{AsRawFd, OwnedFd},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use rustix::{
@@ -20,8 +17,9 @@ use rustix::{
 };
 
 use crate::{
-    Event, EventKind,
+    Event, EventKind, hidden_numbers,
     process::{Owned, PerProcess},
+    record_locks,
 };
 
 /// Enough to keep a data set of many files open; more only lengthens the process's descriptor table.
@@ -41,22 +39,16 @@ const SELECT_NUMBERS: u64 = 1024;
 /// several threads wait 7 ms, once. A program of few files need not.
 const KEPT_NUMBERS: i32 = 256;
 
-/// From here on descriptors have numbers where [`stay_unseen`] was called: shells and scripts use those below by name.
-const LOW_NUMBERS: i32 = 128;
-
-/// True in a program that does not know of us.
-static IS_UNSEEN: AtomicBool = AtomicBool::new(false);
-
-/// From now on the program around us cannot tell that files are kept open here: they have no low numbers, over which it may lay
-/// descriptors of its own (`dup2`), as shells do, its limit of open files stays as it is, and no file is mapped, which would take
-/// a handler for SIGBUS.
-pub fn stay_unseen() {
-    IS_UNSEEN.store(true, Relaxed);
+/// From now on the program around us cannot tell that files are kept open here: they have numbers that it does not expect to be its own
+/// ([`hidden_numbers`](crate::hidden_numbers)), each of which `taken` is told of, its limit of open files stays as it is, and no file is mapped, which
+/// would take a handler for SIGBUS.
+pub fn stay_unseen(taken: fn(RawFd)) {
+    hidden_numbers::hide(taken);
 }
 
 /// True once [`stay_unseen`] was called.
 pub(crate) fn is_unseen() -> bool {
-    IS_UNSEEN.load(Relaxed)
+    hidden_numbers::are_used()
 }
 
 /// When the system has no descriptor left, one in so many of ours is given back: the program around us needs some too.
@@ -82,6 +74,16 @@ pub fn admit(holder: Weak<dyn Holder>, count: usize) {
 /// What `open` gives, which opens a file; where no descriptor is left, some of ours are closed and it is tried again.
 pub fn retry_when_exhausted<T>(open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     shared().retry(open)
+}
+
+/// Closes all that holders can do without, as the program around us needs their numbers; false where there is nothing.
+pub fn give_way() -> bool {
+    let budget = shared();
+    let mut is_any = false;
+    while budget.give_back() {
+        is_any = true;
+    }
+    is_any
 }
 
 /// The budget of this process: half of what it may still open.
@@ -201,6 +203,9 @@ pub(crate) fn is_exhausted(error: &io::Error) -> bool {
 /// Half of what this process may still open, so that the program around us keeps the other half; what a forked child
 /// has inherited is not counted twice.
 fn room() -> usize {
+    if is_unseen() {
+        return usize::try_from(hidden_numbers::hidden_count() / 2).unwrap_or(1);
+    }
     let Some(allowed) = raised_limit() else {
         return usize::try_from(MOST_DESCRIPTORS).unwrap_or(usize::MAX);
     };
@@ -220,7 +225,7 @@ fn room() -> usize {
 fn raised_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let (soft, wanted) = (current?, maximum.unwrap_or(MOST_RAISED).min(MOST_RAISED));
-    if soft >= wanted || is_unseen() {
+    if soft >= wanted {
         return Some(soft);
     }
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
@@ -230,8 +235,10 @@ fn raised_limit() -> Option<u64> {
 /// `file` under a number that `select` cannot take, unless there are few or the limit forbids it: many files of ours would
 /// otherwise push the program's own beyond what `select` can wait for.
 pub fn with_high_number(file: OwnedFd) -> OwnedFd {
-    if is_unseen() && file.as_raw_fd() < LOW_NUMBERS {
-        return rustix::io::fcntl_dupfd_cloexec(&file, LOW_NUMBERS).unwrap_or(file);
+    if is_unseen() {
+        let Ok(hidden) = hidden_numbers::hidden(&file) else { return file };
+        record_locks::close(file);
+        return hidden;
     }
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if file.as_raw_fd() < KEPT_NUMBERS || allowed < SELECT_NUMBERS + 2 * MOST_DESCRIPTORS {

@@ -17,7 +17,9 @@
 //! | `file` | an origin over the local file system |
 //! | `walk` | the files under a folder |
 //! | `descriptors` | one budget of descriptors for the process |
+//! | `hidden_numbers` | numbers of descriptors in a program that does not know of us |
 //! | `pool` | one descriptor per file, under a budget, safe after a fork |
+//! | `record_locks` | descriptors of files that the program around us has locked, closed when that drops no lock |
 //! | `fd_stat` | `fstat` of a descriptor's number, without holding the descriptor |
 //! | `prefetch` | prefetch instructions for memory that is read soon |
 //! | `read` | reads by `pread`: first what is in the page cache, the rest concurrently |
@@ -55,6 +57,7 @@ mod fd_stat;
 mod file;
 mod file_stat;
 mod file_system_kind;
+pub mod hidden_numbers;
 mod histogram;
 mod ledger;
 mod locator;
@@ -73,6 +76,7 @@ mod process_tree;
 mod range;
 mod ranks;
 mod read;
+pub mod record_locks;
 pub mod size;
 mod small_source_cache;
 mod source;

@@ -30,6 +30,7 @@ use crate::{
     mapping_mode::MappedCopy,
     prefetch::{LINE, prefetch_line},
     process::{Owned, PerProcess, ProcessIdentity, current},
+    record_locks::OriginFile,
 };
 
 /// A number that no descriptor has.
@@ -58,7 +59,7 @@ pub(crate) struct PooledFile {
 #[derive(Debug)]
 struct Descriptor {
     process: ProcessIdentity,
-    file: File,
+    file: OriginFile,
 }
 
 impl PooledFile {
@@ -89,7 +90,7 @@ impl PooledFile {
     }
 
     /// Opens the file anew and makes sure that it is still the same one.
-    fn reopen(&self, pool: &FilePool) -> Result<File> {
+    fn reopen(&self, pool: &FilePool) -> Result<OriginFile> {
         let (file, stamp) = pool.open_regular(self.path()?).map_err(replaced)?;
         self.verify(&stamp)?;
         self.changed_ns.store(stamp.changed_ns(), Relaxed);
@@ -217,7 +218,7 @@ impl FilePools {
             return Ok(known);
         }
         let (file, stamp) = pool.open_regular(&path)?;
-        let pooled = self.pooled(&pool, Some(path.clone()), &file, stamp);
+        let pooled = self.pooled(&pool, Some(path.clone()), &*file, stamp);
         let pooled = pool.lock().remember(path, Arc::new(pooled));
         admit(&pool, &pooled, file);
         Ok(pooled)
@@ -236,9 +237,9 @@ impl FilePools {
     /// The file that `descriptor` is open on. It is in no budget, as it cannot be closed and opened again.
     pub(crate) fn adopt(&self, descriptor: OwnedFd) -> Result<Arc<PooledFile>> {
         check_readable(&descriptor)?;
-        let (pool, file) = (self.of_process(), File::from(descriptor));
-        let stamp = FileStat::of(&file)?;
-        let pooled = self.pooled(&pool, None, &file, stamp);
+        let (pool, file) = (self.of_process(), OriginFile::new(descriptor));
+        let stamp = FileStat::of(&*file)?;
+        let pooled = self.pooled(&pool, None, &*file, stamp);
         pooled.number.store(file.as_raw_fd(), Relaxed);
         pooled.descriptor.store(Some(Arc::new(Descriptor { process: pool.process, file })));
         Ok(Arc::new(pooled))
@@ -346,7 +347,7 @@ impl FilePools {
 }
 
 /// Gives `pooled` its descriptor, unless another thread just did, and closes what that pushes out.
-fn admit(pool: &Owned<FilePool>, pooled: &Arc<PooledFile>, file: File) -> Arc<Descriptor> {
+fn admit(pool: &Owned<FilePool>, pooled: &Arc<PooledFile>, file: OriginFile) -> Arc<Descriptor> {
     let state = pool.lock();
     let there = pooled.descriptor.load_full();
     if let Some(there) = there.filter(|there| there.process == pool.process) {
@@ -434,7 +435,7 @@ impl FilePool {
     }
 
     /// Opens a regular file and tells its state, without waiting for a writer if it is a pipe by now.
-    fn open_regular(&self, path: &Path) -> Result<(File, FileStat)> {
+    fn open_regular(&self, path: &Path) -> Result<(OriginFile, FileStat)> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let open = || loop {
             match rustix::fs::open(path, flags, Mode::empty()) {
@@ -443,8 +444,8 @@ impl FilePool {
             }
         };
         let file = self.budget(|budget| budget.retry(open)).map_err(Error::from_io)?;
-        let file = File::from(descriptors::with_high_number(file));
-        let stamp = FileStat::of(&file)?;
+        let file = OriginFile::new(descriptors::with_high_number(file));
+        let stamp = FileStat::of(&*file)?;
         Ok((file, stamp))
     }
 }

@@ -4,43 +4,58 @@
 
 use libc::{c_int, c_uint, off_t};
 
-use super::exported;
+use super::{exported, open::with_a_number};
 use crate::{
-    engine, inside, kernel, manage, real,
+    inside, kernel, manage, own_numbers, real,
     slots::{self, SlotKind},
 };
 
 /// `close_range` that closes nothing: descriptors are closed on `exec`.
 const CLOSE_RANGE_CLOEXEC: c_int = 4;
 
-/// A program that closes more numbers than this at once does not mean files of its own alone.
-const FEW_NUMBERS: c_uint = 64;
-
-/// The numbers from `first` to `last` are about to be closed, descriptors of ours among them.
-fn closing_range(first: c_uint, last: c_uint) {
-    let number = |fd: c_int| c_uint::try_from(fd).unwrap_or(0);
-    let is_in_range = |fd: c_int| (first..=last).contains(&number(fd));
-    let _left = inside::run(|| {
-        for fd in slots::numbers().collect::<Vec<_>>() {
-            match slots::file(fd) {
-                _ if is_in_range(fd) => drop(slots::clear(fd)),
-                Some(file) => manage::leave(&file, fd),
-                None => {}
-            }
-        }
-        if last.saturating_sub(first) >= FEW_NUMBERS {
-            engine::abandon();
-        }
+/// Closes the numbers from `first` to `last` by `close`, but for those of ours, which the program does not know of.
+fn close_between(first: c_uint, last: c_uint, close: impl Fn(c_uint, c_uint) -> c_int) -> c_int {
+    let _cleared = inside::run(|| {
+        let number = |fd: &c_int| c_uint::try_from(*fd).is_ok_and(|fd| (first..=last).contains(&fd));
+        slots::numbers().filter(number).collect::<Vec<_>>().into_iter().for_each(|fd| drop(slots::clear(fd)));
         Some(())
     });
+    let mut from = first;
+    for own in own_numbers::between(first, last).filter_map(|own| c_uint::try_from(own).ok()) {
+        if own > from && close(from, own - 1) != 0 {
+            return -1;
+        }
+        from = own + 1;
+    }
+    if from <= last { close(from, last) } else { 0 }
+}
+
+/// True where `fd` is no number of the program's, as far as it knows; the call is refused as for one that is not open.
+#[inline]
+fn is_hidden(fd: c_int) -> bool {
+    if !own_numbers::has(fd) {
+        return false;
+    }
+    let is_hidden = inside::is_program();
+    if is_hidden {
+        inside::set_errno(libc::EBADF);
+    }
+    is_hidden
+}
+
+/// True where the program lays a descriptor over a number of ours. It is told that the number is busy: it can only have chosen it blindly.
+fn is_taken(onto: c_int) -> bool {
+    let is_taken = own_numbers::has(onto) && inside::is_program();
+    if is_taken {
+        inside::set_errno(libc::EBUSY);
+    }
+    is_taken
 }
 
 fn is_lock(command: c_int) -> bool {
     matches!(
         command,
         libc::F_GETLK
-            | libc::F_SETLK
-            | libc::F_SETLKW
             | libc::F_OFD_GETLK
             | libc::F_OFD_SETLK
             | libc::F_OFD_SETLKW
@@ -60,6 +75,10 @@ fn control(fd: c_int, command: c_int, call: impl Fn(c_int) -> c_int) -> c_int {
         let new = call(fd);
         manage::duplicated(fd, new);
         return new;
+    }
+    if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
+        manage::will_lock(fd);
+        return call(fd);
     }
     if kind != SlotKind::Copy {
         return call(fd);
@@ -86,12 +105,15 @@ fn control(fd: c_int, command: c_int, call: impl Fn(c_int) -> c_int) -> c_int {
 exported! {
     fn dup(fd: c_int) -> c_int {
         // SAFETY: above.
-        let new = unsafe { real::dup(fd) };
+        let new = with_a_number(|| unsafe { real::dup(fd) });
         manage::duplicated(fd, new);
         new
     }
 
     fn dup2(fd: c_int, onto: c_int) -> c_int {
+        if is_taken(onto) {
+            return -1;
+        }
         if onto > libc::STDERR_FILENO {
             manage::before_naming(fd);
         }
@@ -102,6 +124,9 @@ exported! {
     }
 
     fn dup3(fd: c_int, onto: c_int, flags: c_int) -> c_int {
+        if is_taken(onto) {
+            return -1;
+        }
         if onto > libc::STDERR_FILENO && flags & libc::O_CLOEXEC == 0 {
             manage::before_naming(fd);
         }
@@ -112,23 +137,26 @@ exported! {
     }
 
     fn close(fd: c_int) -> c_int {
+        if is_hidden(fd) {
+            return -1;
+        }
+        own_numbers::forget(fd);
         manage::closing(fd);
         // SAFETY: above.
         unsafe { real::close(fd) }
     }
 
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-        if flags & CLOSE_RANGE_CLOEXEC == 0 {
-            closing_range(first, last);
-        }
         // SAFETY: above.
-        unsafe { real::close_range(first, last, flags) }
+        let close = |first, last| unsafe { real::close_range(first, last, flags) };
+        // Those of ours are closed on `exec` as they are.
+        if flags & CLOSE_RANGE_CLOEXEC != 0 || first > last { close(first, last) } else { close_between(first, last, close) }
     }
 
     fn closefrom(first: c_int) {
-        closing_range(c_uint::try_from(first).unwrap_or(0), c_uint::MAX);
         // SAFETY: above.
-        if !unsafe { real::closefrom(first) } {
+        let close = |first, last| unsafe { real::close_range(first, last, 0) };
+        if close_between(c_uint::try_from(first).unwrap_or(0), c_uint::MAX, close) != 0 {
             kernel::close_from(first);
         }
     }
@@ -150,13 +178,13 @@ exported! {
     }
 
     fn lockf(fd: c_int, command: c_int, len: off_t) -> c_int {
-        manage::unlay(fd);
+        manage::will_lock(fd);
         // SAFETY: above.
         unsafe { real::lockf(fd, command, len) }
     }
 
     fn lockf64(fd: c_int, command: c_int, len: off_t) -> c_int {
-        manage::unlay(fd);
+        manage::will_lock(fd);
         // SAFETY: above.
         unsafe { real::lockf64(fd, command, len) }
     }

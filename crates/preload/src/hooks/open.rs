@@ -13,7 +13,7 @@ use super::{exported, names::change};
 use crate::{
     inside, kernel,
     manage::{self, OpenedBy},
-    prefix, real,
+    prefix, real, reopened,
     staged::{self, LastLink, OpenCall},
 };
 
@@ -34,20 +34,52 @@ unsafe fn may_cover(folder: c_int, path: *const c_char) -> bool {
     }
 }
 
+/// What `open` gives; once more where no number was left and descriptors of ours could give way.
+#[inline]
+pub(super) fn with_a_number(open: impl Fn() -> c_int) -> c_int {
+    let fd = open();
+    if fd == -1 && inside::errno() == libc::EMFILE && manage::give_way() {
+        return open();
+    }
+    fd
+}
+
 /// Opens by `open`, and manages what it gives.
 ///
 /// # Safety
 /// As [`may_cover`].
 #[inline]
-unsafe fn opened(folder: c_int, path: *const c_char, open: impl FnOnce() -> c_int) -> c_int {
+unsafe fn opened(folder: c_int, path: *const c_char, open: impl Fn(*const c_char) -> c_int) -> c_int {
     // SAFETY: as the caller promises.
     let may_cover = unsafe { may_cover(folder, path) };
-    let fd = open();
+    // SAFETY: as the caller promises.
+    let named =
+        if may_cover || path.is_null() { None } else { reopened::named(unsafe { CStr::from_ptr(path) }) };
+    if named.is_some() {
+        // SAFETY: as the caller promises.
+        return unsafe { opened_again(path, open) };
+    }
+    let fd = with_a_number(|| open(path));
     if may_cover {
         manage::opened(fd, OpenedBy::Descriptor);
     } else {
         // A number that was closed without a hook is another file's now.
         manage::closing(fd);
+    }
+    fd
+}
+
+/// The same for a path that names a descriptor of this process.
+///
+/// # Safety
+/// As [`may_cover`], and `path` is not null.
+#[cold]
+unsafe fn opened_again(path: *const c_char, open: impl Fn(*const c_char) -> c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    let origin = reopened::origin_path(unsafe { CStr::from_ptr(path) });
+    let fd = open(origin.as_ref().map_or(path, |origin| origin.path.as_ptr()));
+    if prefix::is_on() {
+        manage::opened(fd, OpenedBy::Descriptor);
     }
     fd
 }
@@ -64,7 +96,7 @@ unsafe fn staged_or(
     folder: c_int,
     path: *const c_char,
     (flags, mode): (c_int, mode_t),
-    open: impl Fn() -> c_int,
+    open: impl Fn(*const c_char) -> c_int,
 ) -> c_int {
     if staged::is_on() && !path.is_null() {
         // SAFETY: as the caller promises.
@@ -84,7 +116,7 @@ unsafe fn staged_or(
 /// As [`may_cover`].
 unsafe fn made(template: *const c_char, fd: c_int) -> c_int {
     // SAFETY: as the caller promises.
-    unsafe { opened(AT_FDCWD, template, || fd) }
+    unsafe { opened(AT_FDCWD, template, |_| fd) }
 }
 
 /// The bytes of the file at `path` have changed.
@@ -108,52 +140,52 @@ unsafe fn cut(path: *const c_char, answer: c_int) -> c_int {
 exported! {
     fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(AT_FDCWD, path, (flags, mode), || real::open(path, flags, mode)) }
+        unsafe { staged_or(AT_FDCWD, path, (flags, mode), |path| real::open(path, flags, mode)) }
     }
 
     fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(AT_FDCWD, path, (flags, mode), || real::open64(path, flags, mode)) }
+        unsafe { staged_or(AT_FDCWD, path, (flags, mode), |path| real::open64(path, flags, mode)) }
     }
 
     fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(folder, path, (flags, mode), || real::openat(folder, path, flags, mode)) }
+        unsafe { staged_or(folder, path, (flags, mode), |path| real::openat(folder, path, flags, mode)) }
     }
 
     fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(folder, path, (flags, mode), || real::openat64(folder, path, flags, mode)) }
+        unsafe { staged_or(folder, path, (flags, mode), |path| real::openat64(folder, path, flags, mode)) }
     }
 
     fn __open_2(path: *const c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(AT_FDCWD, path, (flags, 0), || real::__open_2(path, flags)) }
+        unsafe { staged_or(AT_FDCWD, path, (flags, 0), |path| real::__open_2(path, flags)) }
     }
 
     fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(AT_FDCWD, path, (flags, 0), || real::__open64_2(path, flags)) }
+        unsafe { staged_or(AT_FDCWD, path, (flags, 0), |path| real::__open64_2(path, flags)) }
     }
 
     fn __openat_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(folder, path, (flags, 0), || real::__openat_2(folder, path, flags)) }
+        unsafe { staged_or(folder, path, (flags, 0), |path| real::__openat_2(folder, path, flags)) }
     }
 
     fn __openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(folder, path, (flags, 0), || real::__openat64_2(folder, path, flags)) }
+        unsafe { staged_or(folder, path, (flags, 0), |path| real::__openat64_2(folder, path, flags)) }
     }
 
     fn creat(path: *const c_char, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(AT_FDCWD, path, (CREATED, mode), || real::creat(path, mode)) }
+        unsafe { staged_or(AT_FDCWD, path, (CREATED, mode), |path| real::creat(path, mode)) }
     }
 
     fn creat64(path: *const c_char, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(AT_FDCWD, path, (CREATED, mode), || real::creat64(path, mode)) }
+        unsafe { staged_or(AT_FDCWD, path, (CREATED, mode), |path| real::creat64(path, mode)) }
     }
 
     fn mkstemp(template: *mut c_char) -> c_int {

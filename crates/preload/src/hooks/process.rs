@@ -4,7 +4,7 @@
 
 #![expect(unsafe_code, reason = "is called in place of functions of the C library")]
 
-use libc::{c_char, c_int};
+use libc::{c_char, c_int, c_void};
 
 use super::{exported, names};
 use crate::{engine, inside, manage, real};
@@ -74,5 +74,51 @@ exported! {
         manage::unlay(fd);
         // SAFETY: above.
         unsafe { real::fexecve(fd, arguments, variables) }
+    }
+
+    fn execveat(
+        folder: c_int,
+        path: *const c_char,
+        arguments: *const *const c_char,
+        variables: *const *const c_char,
+        flags: c_int,
+    ) -> c_int {
+        publish();
+        // SAFETY: above; a path that is not null has one byte at least.
+        if flags & libc::AT_EMPTY_PATH != 0 && !path.is_null() && unsafe { *path } == 0 {
+            manage::unlay(folder);
+        }
+        // SAFETY: above.
+        unsafe { real::execveat(folder, path, arguments, variables, flags) }
+    }
+
+    fn posix_spawn(
+        pid: *mut c_int,
+        path: *const c_char,
+        actions: *const c_void,
+        attributes: *const c_void,
+        arguments: *const *mut c_char,
+        variables: *const *mut c_char,
+    ) -> c_int {
+        // SAFETY: above.
+        unsafe {
+            names::whole(path);
+            real::posix_spawn(pid, path, actions, attributes, arguments, variables)
+        }
+    }
+
+    fn posix_spawnp(
+        pid: *mut c_int,
+        path: *const c_char,
+        actions: *const c_void,
+        attributes: *const c_void,
+        arguments: *const *mut c_char,
+        variables: *const *mut c_char,
+    ) -> c_int {
+        // SAFETY: above.
+        unsafe {
+            names::whole(path);
+            real::posix_spawnp(pid, path, actions, attributes, arguments, variables)
+        }
     }
 }

@@ -46,7 +46,7 @@ fn is_nowhere(parts: &[iovec]) -> bool {
 fn served(fd: c_int, fill: impl FnOnce(&ProgramFile, &BlockReader) -> Option<usize>) -> Option<ssize_t> {
     inside::run(|| {
         let file = manage::managed(fd)?;
-        let ByteSource::Blocks(reader) = &file.bytes else { return None };
+        let ByteSource::Blocks(reader) = &*file.bytes else { return None };
         let len = fill(&file, reader);
         if len.is_none() && !file.is_shared() {
             drop(slots::clear(fd));
@@ -134,7 +134,7 @@ unsafe fn read_at(fd: c_int, parts: &[iovec], at: off_t) -> Option<ssize_t> {
 /// Reads at `at` of a file that was placed as a whole after it was opened, without locks and without work of ours.
 fn read_placed(fd: c_int, at: u64, into: &mut [u8]) -> Option<usize> {
     let file = slots::file(fd)?;
-    let ByteSource::Blocks(reader) = &file.bytes else { return None };
+    let ByteSource::Blocks(reader) = &*file.bytes else { return None };
     if !reader.has_whole() || !file.is_open_as(fd) {
         return None;
     }
@@ -144,16 +144,6 @@ fn read_placed(fd: c_int, at: u64, into: &mut [u8]) -> Option<usize> {
 /// One part.
 fn one(into: *mut c_void, len: size_t) -> [iovec; 1] {
     [iovec { iov_base: into, iov_len: len }]
-}
-
-/// The copy that is mapped in place of the origin, where there is one.
-#[cold]
-fn mapped_number(fd: c_int) -> Option<c_int> {
-    inside::run(|| {
-        let file = manage::managed(fd)?;
-        let ByteSource::Blocks(reader) = &file.bytes else { return None };
-        reader.whole_or_place().map(kernel::number)
-    })
 }
 
 /// Takes what a program says of its coming reads; true where the origin need not hear it.
@@ -168,7 +158,7 @@ fn is_advice_taken(fd: c_int, advice: c_int) -> bool {
     );
     let taken = inside::run(|| {
         let file = manage::managed(fd)?;
-        let ByteSource::Blocks(reader) = &file.bytes else { return None };
+        let ByteSource::Blocks(reader) = &*file.bytes else { return None };
         if advice == libc::POSIX_FADV_WILLNEED {
             reader.whole_or_place();
         }
@@ -306,18 +296,6 @@ exported! {
         if is_plain(fd) { seek() } else { seek_alone(fd, &seek) }
     }
 
-    fn mmap(at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void {
-        let fd = if is_plain(fd) { fd } else { mapped_number(fd).unwrap_or(fd) };
-        // SAFETY: above.
-        unsafe { real::mmap(at, len, protection, flags, fd, offset) }
-    }
-
-    fn mmap64(at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void {
-        let fd = if is_plain(fd) { fd } else { mapped_number(fd).unwrap_or(fd) };
-        // SAFETY: above.
-        unsafe { real::mmap64(at, len, protection, flags, fd, offset) }
-    }
-
     fn posix_fadvise(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int {
         if !is_plain(fd) && is_advice_taken(fd, advice) {
             return 0;
@@ -335,12 +313,15 @@ exported! {
     }
 }
 
-/// Moves the position while no other thread reads at it.
+/// Moves the position while no other thread reads at it, and no signal handler of this one.
 #[cold]
 fn seek_alone(fd: c_int, seek: &dyn Fn() -> off_t) -> off_t {
-    // A signal handler may have come while this thread itself reads.
-    match slots::file(fd).filter(|file| !file.is_shared() && !inside::is_at_work()) {
+    // Work of ours may hold the position itself.
+    if !inside::is_program() {
+        return seek();
+    }
+    inside::uninterrupted(|| match slots::file(fd) {
         Some(file) => file.with_position(seek),
         None => seek(),
-    }
+    })
 }

@@ -11,7 +11,7 @@ use libc::{FILE, c_char, c_int};
 use super::{exported, names::on_image};
 use crate::{
     manage::{self, OpenedBy},
-    prefix, real, staged,
+    prefix, real, reopened, staged,
 };
 
 /// Manages the file of a stream that was just opened.
@@ -28,6 +28,62 @@ unsafe fn opened(path: *const c_char, stream: *mut FILE) -> *mut FILE {
         manage::opened(unsafe { libc::fileno(stream) }, OpenedBy::Stream);
     }
     stream
+}
+
+/// Opens a stream by `open`, and manages its file; a path that names a descriptor on a copy leads to the origin.
+///
+/// # Safety
+/// `path` is null or a text that ends with a zero byte; `open` gives a stream that is open, or null.
+unsafe fn opened_by(path: *const c_char, open: impl Fn(*const c_char) -> *mut FILE) -> *mut FILE {
+    // SAFETY: as the caller promises.
+    let named = if path.is_null() { None } else { reopened::named(unsafe { CStr::from_ptr(path) }) };
+    if named.is_none() {
+        // SAFETY: as the caller promises.
+        return unsafe { opened(path, open(path)) };
+    }
+    // SAFETY: as the caller promises.
+    let origin = reopened::origin_path(unsafe { CStr::from_ptr(path) });
+    // SAFETY: the stream is open, or null.
+    unsafe { opened_again(open(origin.as_ref().map_or(path, |origin| origin.path.as_ptr()))) }
+}
+
+/// Manages the file of a stream that was just opened by a name that does not tell which file it is.
+///
+/// # Safety
+/// `stream` is null or open.
+unsafe fn opened_again(stream: *mut FILE) -> *mut FILE {
+    if !stream.is_null() && prefix::is_on() {
+        // SAFETY: as the caller promises.
+        manage::opened(unsafe { libc::fileno(stream) }, OpenedBy::Stream);
+    }
+    stream
+}
+
+/// Opens the file of `stream` anew by `open`, which is the C library's own and asks the kernel for the number.
+///
+/// # Safety
+/// `stream` is null or open.
+unsafe fn opened_anew(
+    path: *const c_char,
+    stream: *mut FILE,
+    open: impl Fn(*const c_char) -> *mut FILE,
+) -> *mut FILE {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if path.is_null() && !stream.is_null() {
+            // The number leads to the origin while it is opened once more.
+            manage::unlay(libc::fileno(stream));
+            closing(stream);
+            return opened_again(open(path));
+        }
+        // The descriptor that the path names may be that of the stream itself.
+        let origin = if path.is_null() { None } else { reopened::origin_path(CStr::from_ptr(path)) };
+        closing(stream);
+        match origin {
+            Some(origin) => opened_again(open(origin.path.as_ptr())),
+            None => on_image(path, |path| opened_by(path, &open)),
+        }
+    }
 }
 
 /// Opens a stream on a file that is staged.
@@ -58,28 +114,22 @@ unsafe fn closing(stream: *mut FILE) {
 exported! {
     fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
         // SAFETY: above.
-        unsafe { staged(path, mode).unwrap_or_else(|| opened(path, real::fopen(path, mode))) }
+        unsafe { staged(path, mode).unwrap_or_else(|| opened_by(path, |path| real::fopen(path, mode))) }
     }
 
     fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
         // SAFETY: above.
-        unsafe { staged(path, mode).unwrap_or_else(|| opened(path, real::fopen64(path, mode))) }
+        unsafe { staged(path, mode).unwrap_or_else(|| opened_by(path, |path| real::fopen64(path, mode))) }
     }
 
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
         // SAFETY: above.
-        unsafe {
-            closing(stream);
-            on_image(path, |path| opened(path, real::freopen(path, mode, stream)))
-        }
+        unsafe { opened_anew(path, stream, |path| real::freopen(path, mode, stream)) }
     }
 
     fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
         // SAFETY: above.
-        unsafe {
-            closing(stream);
-            on_image(path, |path| opened(path, real::freopen64(path, mode, stream)))
-        }
+        unsafe { opened_anew(path, stream, |path| real::freopen64(path, mode, stream)) }
     }
 
     fn fclose(stream: *mut FILE) -> c_int {

@@ -17,37 +17,45 @@ use crate::{
 /// Bytes of one part: as many as a block usually has.
 const PART_BYTES: usize = 1 << 20;
 
-/// Copies a part of the file that `from` is read by, from `at` or its position on, by `write`; nothing where the kernel has to.
-fn copy_part(
-    from: c_int,
-    at: Option<&mut off_t>,
-    len: size_t,
-    write: &dyn Fn(&[u8]) -> Result<usize, Errno>,
-) -> Option<Result<usize, Errno>> {
+/// A part of a file, read to be written elsewhere.
+struct FilePart {
+    bytes: Vec<u8>,
+    start: u64,
+}
+
+/// The part of the file that `from` is read by, from `at` or its position on; nothing where the kernel has to copy it.
+fn read_part(from: c_int, at: Option<off_t>, len: size_t) -> Option<FilePart> {
     inside::run(|| {
         let file = manage::managed(from)?;
-        let ByteSource::Blocks(reader) = &file.bytes else { return None };
-        let start = match &at {
-            Some(at) => u64::try_from(**at).ok()?,
+        let ByteSource::Blocks(reader) = &*file.bytes else { return None };
+        let start = match at {
+            Some(at) => u64::try_from(at).ok()?,
             None if file.is_shared() => {
                 reader.whole_or_place();
                 return None;
             }
             None => kernel::position(from)?,
         };
-        let mut part = vec![0; len.min(PART_BYTES)];
-        let read = reader.read_at(start, &mut part)?;
-        let written = if read == 0 { Ok(0) } else { write(&part[..read]) };
-        let end = start + written.unwrap_or(0) as u64;
-        match at {
-            Some(at) => *at = off_t::try_from(end).ok()?,
-            None if written.is_ok() => {
-                let _is_set = kernel::set_position(from, end);
-            }
-            None => {}
-        }
-        Some(written)
+        let mut bytes = vec![0; len.min(PART_BYTES)];
+        let read = reader.read_at(start, &mut bytes)?;
+        bytes.truncate(read);
+        Some(FilePart { bytes, start })
     })
+}
+
+/// Copies a part of the file that `from` is read by to `to`. The write may wait, as that of the kernel does: signals interrupt it.
+fn copy_part(to: c_int, from: c_int, at: Option<&mut off_t>, len: size_t) -> Option<Result<usize, Errno>> {
+    let part = read_part(from, at.as_deref().copied(), len)?;
+    let written = if part.bytes.is_empty() { Ok(0) } else { kernel::write(to, &part.bytes) };
+    let end = part.start + written.unwrap_or(0) as u64;
+    match at {
+        Some(at) => *at = off_t::try_from(end).ok()?,
+        None if written.is_ok() => {
+            let _is_set = kernel::set_position(from, end);
+        }
+        None => {}
+    }
+    Some(written)
 }
 
 /// The answer of a C function.
@@ -71,7 +79,7 @@ unsafe fn send(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> Option<ss
     }
     // SAFETY: as the caller promises.
     let at = unsafe { at.as_mut() };
-    copy_part(from, at, len, &|part| kernel::write(to, part)).map(answer)
+    copy_part(to, from, at, len).map(answer)
 }
 
 // SAFETY of all that follow: the arguments are handed on as they came, and places are the program's.

@@ -1,11 +1,22 @@
-//! Writes: to a staged file, once more where the staging area was full.
+//! Writes and syncs: a write to a staged file once more where the staging area was full.
 
 #![expect(unsafe_code, reason = "is called in place of functions of the C library")]
 
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 
 use super::exported;
-use crate::{real, staged::with_room};
+use crate::{
+    real,
+    staged::{self, with_room},
+};
+
+/// After a sync of `fd`, what leads to a staged file is synced as well.
+fn synced(fd: c_int, answer: c_int) -> c_int {
+    if answer == 0 && staged::is_on() {
+        staged::synced(fd);
+    }
+    answer
+}
 
 // SAFETY of all that follow: the arguments are handed on as they came.
 exported! {
@@ -37,5 +48,15 @@ exported! {
     fn pwritev64(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
         // SAFETY: above.
         with_room(fd, || unsafe { real::pwritev64(fd, parts, count, at) })
+    }
+
+    fn fsync(fd: c_int) -> c_int {
+        // SAFETY: above.
+        synced(fd, unsafe { real::fsync(fd) })
+    }
+
+    fn fdatasync(fd: c_int) -> c_int {
+        // SAFETY: above.
+        synced(fd, unsafe { real::fdatasync(fd) })
     }
 }

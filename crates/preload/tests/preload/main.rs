@@ -7,6 +7,8 @@ mod calls;
 mod changes;
 mod cost;
 mod faults;
+mod handover;
+mod locks;
 mod programs;
 mod support;
 mod symbols;

@@ -163,6 +163,48 @@ impl Set {
         Ran { output, counts }
     }
 
+    /// Runs the program without the library, with a cold tier and on copies of `placed`: each time it prints the same.
+    pub(crate) fn same_cold_and_warm(&self, program: &Path, arguments: &[impl AsRef<Path>], placed: &[&str]) {
+        let arguments: Vec<&str> =
+            arguments.iter().map(|argument| argument.as_ref().to_str().unwrap()).collect();
+        let plain = self.plain(program).args(&arguments).output().unwrap();
+        assert!(plain.status.success(), "{}: {}", plain.status, String::from_utf8_lossy(&plain.stderr));
+        let wanted = String::from_utf8_lossy(&plain.stdout).into_owned();
+        let same = |how: &str| {
+            let ran = self.run(program, &arguments);
+            assert_eq!(ran.good(), wanted, "{how}");
+            ran
+        };
+        let cold = same("with a cold tier");
+        assert!(cold.count(RunCounter::OpensManaged) > 0, "{:?}", cold.counts);
+        self.settle();
+        self.place(placed);
+        let warm = same("on a copy");
+        assert!(warm.count(RunCounter::OpensOnCopy) > 0, "{:?}", warm.counts);
+    }
+
+    /// The same for a program that writes to its files, which are made anew before each run and compared after it.
+    pub(crate) fn same_each_anew(&self, program: &Path, paths: &[PathBuf], files: &[(&str, usize)]) {
+        let anew = || {
+            files.iter().for_each(|(name, len)| self.write(name, *len));
+            self.settle();
+        };
+        let after = || files.iter().map(|(name, _)| fs::read(self.path(name)).unwrap()).collect::<Vec<_>>();
+        let arguments: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
+        let plain = self.plain(program).args(&arguments).output().unwrap();
+        let (wanted, bytes) = (String::from_utf8_lossy(&plain.stdout).into_owned(), after());
+        for how in ["with a cold tier", "on copies"] {
+            anew();
+            if how == "on copies" {
+                self.place(&files.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+            }
+            let ran = self.run(program, &arguments);
+            assert_eq!(ran.good(), wanted, "{how}");
+            assert!(after() == bytes, "{how}: the files differ");
+            assert!(how != "on copies" || ran.count(RunCounter::OpensOnCopy) > 0, "{:?}", ran.counts);
+        }
+    }
+
     /// Reads files by `cat` until each is opened on its copy.
     pub(crate) fn place(&self, names: &[&str]) {
         let paths: Vec<String> = names.iter().map(|name| self.path(name).display().to_string()).collect();

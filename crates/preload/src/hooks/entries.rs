@@ -1,0 +1,130 @@
+//! Names that are given, changed and removed: `rename`, `unlink`, `link`, `mkdir`. A staged file gets another destination, or is given up.
+
+#![expect(unsafe_code, reason = "is called in place of functions of the C library")]
+
+use libc::{AT_FDCWD, AT_REMOVEDIR, c_char, c_int, c_uint, mode_t};
+
+use super::{
+    exported,
+    names::{name, whole},
+};
+use crate::{inside, real, staged};
+
+/// True where a staged file has the name that a call is to give to something else; the call is refused then.
+///
+/// # Safety
+/// As [`name`].
+unsafe fn is_taken(folder: c_int, path: *const c_char) -> bool {
+    // SAFETY: as the caller promises.
+    let is_taken = unsafe { name(path) }.is_some_and(|name| staged::made_name(folder, name));
+    if is_taken {
+        inside::set_errno(libc::EEXIST);
+    }
+    is_taken
+}
+
+/// Renames by `call`, or within the staging area.
+///
+/// # Safety
+/// Both paths are null or texts that end with a zero byte.
+unsafe fn renamed(
+    from: (c_int, *const c_char),
+    to: (c_int, *const c_char),
+    flags: c_uint,
+    call: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    match unsafe { (name(from.1), name(to.1)) } {
+        (Some(old), Some(new)) => staged::renamed((from.0, old), (to.0, new), flags == 0, call),
+        _ => call(),
+    }
+}
+
+/// Removes by `call`, and gives up a staged file.
+///
+/// # Safety
+/// As [`name`].
+unsafe fn removed(folder: c_int, path: *const c_char, flags: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    match unsafe { name(path) } {
+        Some(name) if flags & AT_REMOVEDIR != 0 => staged::removed_folder(folder, name, call),
+        Some(name) => staged::removed(folder, name, call),
+        None => call(),
+    }
+}
+
+// SAFETY of all that follow: the arguments are handed on as they came, but for names of staged files, and the paths among them are texts of C.
+exported! {
+    fn rename(from: *const c_char, to: *const c_char) -> c_int {
+        // SAFETY: above.
+        unsafe { renamed((AT_FDCWD, from), (AT_FDCWD, to), 0, || real::rename(from, to)) }
+    }
+
+    fn renameat(folder: c_int, from: *const c_char, into: c_int, to: *const c_char) -> c_int {
+        // SAFETY: above.
+        unsafe { renamed((folder, from), (into, to), 0, || real::renameat(folder, from, into, to)) }
+    }
+
+    fn renameat2(folder: c_int, from: *const c_char, into: c_int, to: *const c_char, flags: c_uint) -> c_int {
+        // SAFETY: above.
+        unsafe { renamed((folder, from), (into, to), flags, || real::renameat2(folder, from, into, to, flags)) }
+    }
+
+    fn unlink(path: *const c_char) -> c_int {
+        // SAFETY: above.
+        unsafe { removed(AT_FDCWD, path, 0, || real::unlink(path)) }
+    }
+
+    fn unlinkat(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
+        // SAFETY: above.
+        unsafe { removed(folder, path, flags, || real::unlinkat(folder, path, flags)) }
+    }
+
+    fn remove(path: *const c_char) -> c_int {
+        // SAFETY: above.
+        unsafe { removed(AT_FDCWD, path, 0, || real::remove(path)) }
+    }
+
+    fn rmdir(path: *const c_char) -> c_int {
+        // SAFETY: above.
+        unsafe { removed(AT_FDCWD, path, AT_REMOVEDIR, || real::rmdir(path)) }
+    }
+
+    fn link(from: *const c_char, to: *const c_char) -> c_int {
+        // SAFETY: above.
+        unsafe {
+            whole(from);
+            if is_taken(AT_FDCWD, to) { -1 } else { real::link(from, to) }
+        }
+    }
+
+    fn linkat(folder: c_int, from: *const c_char, into: c_int, to: *const c_char, flags: c_int) -> c_int {
+        // SAFETY: above.
+        unsafe {
+            if let Some(name) = name(from) {
+                let _is_open = staged::whole(folder, name);
+            }
+            if is_taken(into, to) { -1 } else { real::linkat(folder, from, into, to, flags) }
+        }
+    }
+
+    fn symlink(target: *const c_char, path: *const c_char) -> c_int {
+        // SAFETY: above.
+        unsafe { if is_taken(AT_FDCWD, path) { -1 } else { real::symlink(target, path) } }
+    }
+
+    fn symlinkat(target: *const c_char, folder: c_int, path: *const c_char) -> c_int {
+        // SAFETY: above.
+        unsafe { if is_taken(folder, path) { -1 } else { real::symlinkat(target, folder, path) } }
+    }
+
+    fn mkdir(path: *const c_char, mode: mode_t) -> c_int {
+        // SAFETY: above.
+        unsafe { if is_taken(AT_FDCWD, path) { -1 } else { real::mkdir(path, mode) } }
+    }
+
+    fn mkdirat(folder: c_int, path: *const c_char, mode: mode_t) -> c_int {
+        // SAFETY: above.
+        unsafe { if is_taken(folder, path) { -1 } else { real::mkdirat(folder, path, mode) } }
+    }
+}

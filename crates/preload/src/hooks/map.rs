@@ -1,0 +1,55 @@
+//! Maps: a copy is mapped in place of the origin, and the origin again in its place once the program writes to the file.
+
+#![expect(unsafe_code, reason = "is called in place of functions of the C library")]
+
+use libc::{MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED, MAP_SHARED, c_int, c_void, off_t, size_t};
+
+use super::exported;
+use crate::{
+    copy_maps, manage, real,
+    slots::{self, SlotKind},
+    writers,
+};
+
+/// Maps by `map`, which takes the number to be mapped.
+fn mapped(fd: c_int, flags: c_int, map: impl Fn(c_int) -> *mut c_void) -> *mut c_void {
+    let map = |number| {
+        // It may be laid over another map.
+        if flags & MAP_FIXED == 0 { map(number) } else { copy_maps::unmapping(|| map(number)) }
+    };
+    if flags & MAP_ANONYMOUS != 0 || fd < 0 {
+        return map(fd);
+    }
+    if slots::kind(fd) != SlotKind::Plain {
+        return map(manage::mapped_number(fd));
+    }
+    let at = map(fd);
+    // Both kinds of shared maps have this bit.
+    if flags & MAP_SHARED != 0 && at != MAP_FAILED && writers::has_any() {
+        manage::mapped_shared(fd);
+    }
+    at
+}
+
+// SAFETY of all that follow: the arguments are handed on as they came, but for the number of a descriptor that is open.
+exported! {
+    fn mmap(at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void {
+        // SAFETY: above.
+        mapped(fd, flags, |fd| unsafe { real::mmap(at, len, protection, flags, fd, offset) })
+    }
+
+    fn mmap64(at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void {
+        // SAFETY: above.
+        mapped(fd, flags, |fd| unsafe { real::mmap64(at, len, protection, flags, fd, offset) })
+    }
+
+    fn munmap(at: *mut c_void, len: size_t) -> c_int {
+        // SAFETY: above.
+        copy_maps::unmapping(|| unsafe { real::munmap(at, len) })
+    }
+
+    fn mremap(at: *mut c_void, len: size_t, new_len: size_t, flags: c_int, new: *mut c_void) -> *mut c_void {
+        // SAFETY: above.
+        copy_maps::unmapping(|| unsafe { real::mremap(at, len, new_len, flags, new) })
+    }
+}

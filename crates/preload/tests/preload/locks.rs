@@ -1,0 +1,10 @@
+//! Locks of programs hold as long as they do without the library.
+
+use crate::support::{Set, c_program};
+
+#[test]
+fn a_record_lock_holds_until_the_program_closes_a_descriptor_of_its_own() {
+    let names = ["a", "b", "c", "d"];
+    let set = Set::new(&names.map(|name| (name, 3_000_000)));
+    set.same_cold_and_warm(&c_program("locks"), &names.map(|name| set.path(name)), &names);
+}

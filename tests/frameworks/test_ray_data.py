@@ -143,10 +143,11 @@ def test_processes_of_a_node_that_read_the_same_at_once_fetch_it_once(tmp_path: 
 
     with serving(folder) as origin:
         # A process for each: as many as a node has processors.
-        tasks = [
-            ray.remote(read).options(num_cpus=1, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(f"{origin.url}/0.h5", seed)
-            for seed, node in enumerate(nodes * PROCESSORS)
-        ]
+        tasks = []
+        for seed, node in enumerate(nodes * PROCESSORS):
+            there = NodeAffinitySchedulingStrategy(node, soft=False)
+            task = ray.remote(read).options(num_cpus=1, scheduling_strategy=there)
+            tasks.append(task.remote(f"{origin.url}/0.h5", seed))
         assert all(seen == list(range(count)) for seen in ray.get(tasks))
         assert origin.given <= 1.05 * len(nodes) * origin.stored, (origin.given, origin.stored)
 

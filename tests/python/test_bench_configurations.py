@@ -1,7 +1,7 @@
-"""Configurations A to H that h5bench's extension was measured with, under 1, 2 and 4 ranks; records are cut by 1024.
+"""Configurations A to H that h5bench's extension was measured with, under 2 ranks; records are cut by 1024.
 
-All files are read under each; FOREBAY_LONG=1 also reads those of B, C and D by MPI-IO. FOREBAY_BENCH_DIVISOR cuts records by another
-number: scripts/deep-bench.sh takes 64.
+All files are read under each. FOREBAY_SLOW=1 takes 1, 2 and 4 ranks; so does FOREBAY_LONG=1, which also reads the files of B, C and D by
+MPI-IO. FOREBAY_BENCH_DIVISOR cuts records by another number: scripts/deep-bench.sh takes 64.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pytest
 
 from bench_runs import bench, digest, epochs
 
-RANKS = [1, 2, 4]
 IS_LONG = bool(os.environ.get("FOREBAY_LONG"))
+RANKS = [1, 2, 4] if IS_LONG or os.environ.get("FOREBAY_SLOW") else [2]
 DIVISOR = int(os.environ.get("FOREBAY_BENCH_DIVISOR", "1024"))
 #: Bytes of a record, files for training and evaluation, samples of their batches.
 A = (67_108_864 // DIVISOR, 128, 32, 7, 2)

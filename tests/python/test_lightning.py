@@ -105,11 +105,12 @@ def test_a_run_stopped_after_any_batch_goes_on_without_losing_or_repeating_sampl
             assert seen == whole.seen[epoch], (step, epoch)
 
 
-def test_ranks_of_a_trainer_share_loaders_that_were_made_before_it(path: Path) -> None:
+@pytest.mark.parametrize("strategy", ["ddp_fork", pytest.param("ddp_spawn", marks=pytest.mark.slow)])
+def test_ranks_of_a_trainer_share_loaders_that_were_made_before_it(path: Path, strategy: str) -> None:
     model = Model(path.parent)
     training = loader(path, batch_size=5, shuffle="block")
     validation = loader(path, batch_size=5, shuffle="none")
-    several = trainer(1, strategy="ddp_spawn", devices=2, num_sanity_val_steps=0)
+    several = trainer(1, strategy=strategy, devices=2, num_sanity_val_steps=0)
     several.fit(model, training, validation)
     told = [eval((path.parent / f"{rank}.txt").read_text()) for rank in (0, 1)]
     assert sorted(told[0][0][0] + told[1][0][0]) == list(range(COUNT))

@@ -38,7 +38,8 @@ def told(number, **facts):
 #BODY#
 
 if __name__ == "__main__":
-    mp.spawn(rank, tuple(sys.argv[1:]), 2)
+    # Forked: spawned ranks would import PyTorch once more, each.
+    mp.start_processes(rank, tuple(sys.argv[1:]), 2, start_method="fork")
 """
 
 

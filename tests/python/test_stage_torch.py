@@ -227,7 +227,7 @@ def rank(number, fast, slow):
     dist.destroy_process_group()
 
 if __name__ == "__main__":
-    torch.multiprocessing.spawn(rank, sys.argv[1:], nprocs=2)
+    torch.multiprocessing.start_processes(rank, tuple(sys.argv[1:]), 2, start_method="fork")
 """
 
 

@@ -183,7 +183,7 @@ def test_two_ranks_of_a_process_group_share_the_samples(ds: forebay.Dataset, tmp
             seen += [n + 100 for batch in data for n in batch["label"].tolist()]
             print(f"{number}: {seen}\\n", end="", flush=True)
         if __name__ == "__main__":
-            mp.spawn(rank, (sys.argv[1], sys.argv[2]), 2)
+            mp.start_processes(rank, (sys.argv[1], sys.argv[2]), 2, start_method="fork")
         """,
         ds.files[0],
         tmp_path / "group",

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::record_locks::OriginFile;
+use forebay_source::record_locks::LockSafeFile;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
 struct CopyMap {
     copy: PathBuf,
     identity: KernelIdentity,
-    origin: OriginFile,
+    origin: LockSafeFile,
 }
 
 /// A part of this process's memory that shows a file.
@@ -60,7 +60,7 @@ pub(crate) fn note(copy: RawFd, origin: RawFd, identity: &KernelIdentity) -> boo
         let text = fs::read("/proc/self/maps").unwrap_or_default();
         maps.retain(|known| !parts_of(&text, &known.copy).is_empty());
     }
-    let Some(origin) = kernel::kept_beside(origin).map(OriginFile::new) else { return false };
+    let Some(origin) = kernel::kept_beside(origin).map(LockSafeFile::new) else { return false };
     maps.push(CopyMap { copy: path, identity: *identity, origin });
     HAS_ANY.store(true, Relaxed);
     true
@@ -111,7 +111,7 @@ fn lock() -> Option<MutexGuard<'static, Vec<CopyMap>>> {
 
 impl MapPart {
     /// Replaces this part by the same bytes of `origin`.
-    fn show(&self, origin: &OriginFile) {
+    fn show(&self, origin: &LockSafeFile) {
         let way = if self.is_shared { MapFlags::SHARED } else { MapFlags::PRIVATE };
         // SAFETY: the range is a map of a copy, which has the same bytes; no call of the program unmaps it meanwhile, and the kernel
         // replaces it at once, so that a thread that reads it sees one of both.

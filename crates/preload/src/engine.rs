@@ -13,12 +13,10 @@ use std::{
 use forebay_config::{Overrides, Settings, tiered};
 use forebay_plugin::WarnOnce;
 use forebay_scratch::RunCounter;
-use forebay_source::{
-    FileOrigin, Owned, PerProcess, Result, descriptors::stay_unseen, hidden_numbers::hidden_count,
-};
+use forebay_source::{FileOrigin, Owned, PerProcess, Result, hidden_numbers::hidden_count};
 use forebay_tier::{SourceKey, Stats, Tiered};
 
-use crate::{inside, own_numbers, prefix, run_counts, staged};
+use crate::{inside, prefix, run_counts, staged};
 
 /// What this process uses, once it was looked for. A child that was forked meanwhile does not wait for its parent's.
 static STATE: PerProcess<OnceLock<Option<Arc<TierEngine>>>> = PerProcess::empty();
@@ -85,7 +83,6 @@ fn start() -> Result<Option<TierEngine>> {
     if hidden_count() == 0 {
         return Ok(None);
     }
-    stay_unseen(own_numbers::take);
     // A program's file is never mapped: its program expects no signal from it.
     let origin = Arc::new(FileOrigin::new().without_mapping());
     let Some(tiers) = tiered(Arc::clone(&origin) as _, &config, None, None)? else { return Ok(None) };

@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use forebay_source::{FileOrigin, record_locks::OriginFile};
+use forebay_source::{FileOrigin, record_locks::LockSafeFile};
 use forebay_tier::DiskTier;
 use rustix::fs::{Mode, OFlags};
 
@@ -63,12 +63,12 @@ fn adopt(fd: RawFd) -> Option<()> {
         return None;
     }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened = OriginFile::new(rustix::fs::open(&origin_path, flags, Mode::empty()).ok()?);
+    let opened = LockSafeFile::new(rustix::fs::open(&origin_path, flags, Mode::empty()).ok()?);
     let found = FileOrigin::new().without_mapping().open_as(id.locator.clone(), &*opened).ok()?;
     if !id.is_unchanged(found.id()) {
         return None;
     }
-    let origin = OriginFile::new(kernel::kept_beside(opened.as_raw_fd())?);
+    let origin = LockSafeFile::new(kernel::kept_beside(opened.as_raw_fd())?);
     let (identity, copy) = (kernel::current_identity(opened.as_raw_fd())?, kernel::identity(fd)?);
     let file = ProgramFile::new(identity, ByteSource::Copy { copy, origin });
     file.share();

@@ -8,7 +8,7 @@ use std::{
 use forebay_scratch::RunCounter;
 use forebay_source::{
     Locator, descriptors,
-    record_locks::{self, OriginFile},
+    record_locks::{self, LockSafeFile},
 };
 use forebay_tier::SourceKey;
 use rustix::fs::OFlags;
@@ -88,7 +88,7 @@ fn manage(fd: RawFd, identity: KernelIdentity, at: Locator, by: OpenedBy) -> Opt
 fn lay_copy_over(fd: RawFd, identity: KernelIdentity, copy: OwnedFd) -> bool {
     let number = kernel::number(&copy);
     let facts = kernel::identity(number).filter(|facts| facts.len == identity.len);
-    let (Some(facts), Some(origin)) = (facts, kernel::kept_beside(fd).map(OriginFile::new)) else {
+    let (Some(facts), Some(origin)) = (facts, kernel::kept_beside(fd).map(LockSafeFile::new)) else {
         return false;
     };
     // Its own flags, such as the one for reads that do not wait, are not the program's.

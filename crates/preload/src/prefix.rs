@@ -17,7 +17,9 @@ use std::{
     },
 };
 
-use crate::inside;
+use forebay_source::descriptors::stay_unseen;
+
+use crate::{inside, own_numbers};
 
 /// The prefix as it is given, and with links resolved.
 #[derive(Debug)]
@@ -134,6 +136,8 @@ fn begin() -> bool {
         let prefix = PREFIX.get_or_init(from_environment);
         if prefix.is_some() {
             inside::begin_process();
+            // Before anything of ours looks at the limit of open files.
+            stay_unseen(own_numbers::take);
         }
         MODE.store(if prefix.is_some() { ON } else { OFF }, Relaxed);
         Some(prefix.is_some())

@@ -13,7 +13,7 @@ use std::{
 };
 
 use forebay_scratch::RunCounter;
-use forebay_source::{ByteRange, Fill, Source, SourceExt, record_locks::OriginFile};
+use forebay_source::{ByteRange, Fill, Source, SourceExt, record_locks::LockSafeFile};
 use forebay_tier::SourceKey;
 
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
 pub(crate) struct ProgramFile {
     /// The origin's file, as it was when it was opened.
     pub(crate) identity: KernelIdentity,
-    pub(crate) bytes: Closing<ByteSource>,
+    pub(crate) bytes: ClosedInside<ByteSource>,
     /// True once another descriptor shares its position.
     is_shared: AtomicBool,
     /// Forks before it was opened: after another one a child shares its position.
@@ -39,9 +39,9 @@ pub(crate) struct ProgramFile {
 
 /// What has descriptors of ours: these are closed as work of ours, on whichever thread and wherever it is dropped.
 #[derive(Debug)]
-pub(crate) struct Closing<T>(ManuallyDrop<T>);
+pub(crate) struct ClosedInside<T>(ManuallyDrop<T>);
 
-impl<T> Deref for Closing<T> {
+impl<T> Deref for ClosedInside<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -49,7 +49,7 @@ impl<T> Deref for Closing<T> {
     }
 }
 
-impl<T> Drop for Closing<T> {
+impl<T> Drop for ClosedInside<T> {
     fn drop(&mut self) {
         // SAFETY: it is dropped here and nowhere else, and not used afterwards.
         inside::finish(|| unsafe { ManuallyDrop::drop(&mut self.0) });
@@ -60,7 +60,7 @@ impl<T> Drop for Closing<T> {
 #[derive(Debug)]
 pub(crate) enum ByteSource {
     /// The number is open on a copy; the origin's own descriptor is kept for locks and all that is not bytes.
-    Copy { copy: KernelIdentity, origin: OriginFile },
+    Copy { copy: KernelIdentity, origin: LockSafeFile },
     /// The number is open on the origin, and bytes come through the tiers.
     Blocks(BlockReader),
 }
@@ -82,7 +82,7 @@ impl ProgramFile {
     pub(crate) fn new(identity: KernelIdentity, bytes: ByteSource) -> Self {
         Self {
             identity,
-            bytes: Closing(ManuallyDrop::new(bytes)),
+            bytes: ClosedInside(ManuallyDrop::new(bytes)),
             is_shared: AtomicBool::new(false),
             forks: inside::forks(),
             position: Mutex::new(()),

@@ -8,12 +8,14 @@ static COUNTERS: OnceLock<Option<RunCounters>> = OnceLock::new();
 
 /// Opens the counters of the run, and counts this process; what is not there is not counted.
 pub(crate) fn begin() {
-    COUNTERS.get_or_init(|| {
-        let folder = env::var_os("FOREBAY_RUN")?;
-        let counters = RunCounters::open(Path::new(&folder)).ok()?;
-        counters.add(RunCounter::Processes, 1);
-        Some(counters)
-    });
+    if COUNTERS.get().is_some() {
+        return;
+    }
+    // Opened before it is set: a child that is forked meanwhile waits for no thread of its parent.
+    let opened = || RunCounters::open(Path::new(&env::var_os("FOREBAY_RUN")?)).ok();
+    if COUNTERS.set(opened()).is_ok() {
+        add(RunCounter::Processes, 1);
+    }
 }
 
 /// What a counter of the run says now: 0 where this process is part of none, and nothing before that was asked for.

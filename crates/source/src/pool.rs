@@ -30,7 +30,7 @@ use crate::{
     mapping_mode::MappedCopy,
     prefetch::{LINE, prefetch_line},
     process::{Owned, PerProcess, ProcessIdentity, current},
-    record_locks::OriginFile,
+    record_locks::LockSafeFile,
 };
 
 /// A number that no descriptor has.
@@ -59,7 +59,7 @@ pub(crate) struct PooledFile {
 #[derive(Debug)]
 struct Descriptor {
     process: ProcessIdentity,
-    file: OriginFile,
+    file: LockSafeFile,
 }
 
 impl PooledFile {
@@ -90,7 +90,7 @@ impl PooledFile {
     }
 
     /// Opens the file anew and makes sure that it is still the same one.
-    fn reopen(&self, pool: &FilePool) -> Result<OriginFile> {
+    fn reopen(&self, pool: &FilePool) -> Result<LockSafeFile> {
         let (file, stamp) = pool.open_regular(self.path()?).map_err(replaced)?;
         self.verify(&stamp)?;
         self.changed_ns.store(stamp.changed_ns(), Relaxed);
@@ -237,7 +237,7 @@ impl FilePools {
     /// The file that `descriptor` is open on. It is in no budget, as it cannot be closed and opened again.
     pub(crate) fn adopt(&self, descriptor: OwnedFd) -> Result<Arc<PooledFile>> {
         check_readable(&descriptor)?;
-        let (pool, file) = (self.of_process(), OriginFile::new(descriptor));
+        let (pool, file) = (self.of_process(), LockSafeFile::new(descriptor));
         let stamp = FileStat::of(&*file)?;
         let pooled = self.pooled(&pool, None, &*file, stamp);
         pooled.number.store(file.as_raw_fd(), Relaxed);
@@ -347,7 +347,7 @@ impl FilePools {
 }
 
 /// Gives `pooled` its descriptor, unless another thread just did, and closes what that pushes out.
-fn admit(pool: &Owned<FilePool>, pooled: &Arc<PooledFile>, file: OriginFile) -> Arc<Descriptor> {
+fn admit(pool: &Owned<FilePool>, pooled: &Arc<PooledFile>, file: LockSafeFile) -> Arc<Descriptor> {
     let state = pool.lock();
     let there = pooled.descriptor.load_full();
     if let Some(there) = there.filter(|there| there.process == pool.process) {
@@ -435,7 +435,7 @@ impl FilePool {
     }
 
     /// Opens a regular file and tells its state, without waiting for a writer if it is a pipe by now.
-    fn open_regular(&self, path: &Path) -> Result<(OriginFile, FileStat)> {
+    fn open_regular(&self, path: &Path) -> Result<(LockSafeFile, FileStat)> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let open = || loop {
             match rustix::fs::open(path, flags, Mode::empty()) {
@@ -444,7 +444,7 @@ impl FilePool {
             }
         };
         let file = self.budget(|budget| budget.retry(open)).map_err(Error::from_io)?;
-        let file = OriginFile::new(descriptors::with_high_number(file));
+        let file = LockSafeFile::new(descriptors::with_high_number(file));
         let stamp = FileStat::of(&*file)?;
         Ok((file, stamp))
     }

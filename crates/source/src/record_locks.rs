@@ -129,16 +129,16 @@ impl RecordLock {
 
 /// A file of an origin that is open here, and whose closing leaves the program its record locks.
 #[derive(Debug)]
-pub struct OriginFile(Option<File>);
+pub struct LockSafeFile(Option<File>);
 
-impl OriginFile {
+impl LockSafeFile {
     /// `file`, from now on.
     pub fn new(file: impl Into<File>) -> Self {
         Self(Some(file.into()))
     }
 }
 
-impl Deref for OriginFile {
+impl Deref for LockSafeFile {
     type Target = File;
 
     #[inline]
@@ -147,7 +147,7 @@ impl Deref for OriginFile {
     }
 }
 
-impl Drop for OriginFile {
+impl Drop for LockSafeFile {
     fn drop(&mut self) {
         if let Some(file) = self.0.take() {
             close(file.into());
@@ -173,7 +173,7 @@ mod tests {
         let (locked, free) = (folder.path().join("locked"), folder.path().join("free"));
         fs::write(&locked, "a").unwrap();
         fs::write(&free, "b").unwrap();
-        let open = |path| OriginFile::new(File::open(path).unwrap());
+        let open = |path| LockSafeFile::new(File::open(path).unwrap());
         let program = File::open(&locked).unwrap();
         will_lock(&program);
         let (ours, other) = (open(&locked), open(&free));

@@ -52,10 +52,12 @@ pub(super) unsafe fn ask<R: PartialEq + From<i8>>(
             return answer;
         }
     }
+    if path.is_null() {
+        return call(folder, path);
+    }
     // SAFETY: as the caller promises.
-    if !path.is_null()
-        && let Some(origin) = reopened::origin_path(unsafe { CStr::from_ptr(path) })
-    {
+    let origin = reopened::origin_path(unsafe { CStr::from_ptr(path) });
+    if let Some(origin) = origin {
         return call(AT_FDCWD, origin.path.as_ptr());
     }
     call(folder, path)

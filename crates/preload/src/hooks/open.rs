@@ -53,9 +53,8 @@ unsafe fn opened(folder: c_int, path: *const c_char, open: impl Fn(*const c_char
     // SAFETY: as the caller promises.
     let may_cover = unsafe { may_cover(folder, path) };
     // SAFETY: as the caller promises.
-    let named =
-        if may_cover || path.is_null() { None } else { reopened::named(unsafe { CStr::from_ptr(path) }) };
-    if named.is_some() {
+    let named = || reopened::named(unsafe { CStr::from_ptr(path) });
+    if !may_cover && !path.is_null() && named().is_some() {
         // SAFETY: as the caller promises.
         return unsafe { opened_again(path, open) };
     }

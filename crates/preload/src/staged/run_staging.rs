@@ -53,7 +53,11 @@ fn begin() -> bool {
 }
 
 pub(super) fn staging() -> Option<&'static RunStaging> {
-    STAGING.get_or_init(from_environment).as_ref()
+    if STAGING.get().is_none() {
+        // Found before it is set: a child that is forked meanwhile waits for no thread of its parent.
+        let _is_first = STAGING.set(from_environment());
+    }
+    STAGING.get()?.as_ref()
 }
 
 fn from_environment() -> Option<RunStaging> {

@@ -48,7 +48,7 @@ const SAFE: &[(&str, &str)] = &[
          posix_spawn_file_actions_addclosefrom_np posix_spawn_file_actions_addchdir_np posix_spawn_file_actions_addfchdir_np \
          posix_spawnattr_destroy posix_spawnattr_init posix_spawnattr_setflags posix_spawnattr_setpgroup \
          posix_spawnattr_setschedparam posix_spawnattr_setschedpolicy posix_spawnattr_setsigdefault posix_spawnattr_setsigmask \
-         execl execle execlp execveat system",
+         execl execle execlp system",
     ),
     (
         "read by the kernel past any hook: the origin's bytes, or those of a copy that is open",
@@ -56,11 +56,11 @@ const SAFE: &[(&str, &str)] = &[
     ),
     (
         "are about memory that is mapped, whichever file it shows",
-        "mremap madvise posix_madvise mincore mlock mlock2 mlockall munlock mprotect munmap process_vm_readv",
+        "madvise posix_madvise mincore mlock mlock2 mlockall munlock mprotect process_vm_readv",
     ),
     (
         "ask or set what does not depend on the bytes of a file",
-        "ioctl fpathconf isatty select pselect poll ppoll epoll_ctl epoll_wait sendmsg recvmsg getdtablesize",
+        "fpathconf isatty select pselect poll ppoll epoll_ctl epoll_wait recvmsg getdtablesize",
     ),
     (
         "open files of the system's own",
@@ -238,7 +238,7 @@ fn every_function_for_files_that_programs_of_the_field_import_is_hooked_or_safe(
     for program in programs() {
         for symbol in symbols("--undefined-only", &program) {
             let Some((name, version)) = symbol.split_once('@') else { continue };
-            let is_known = hooked.contains(name) || safe.contains(name) || name == "closefrom";
+            let is_known = hooked.contains(name) || safe.contains(name);
             if version.trim_start_matches('@').starts_with("GLIBC_") && is_about_files(name) && !is_known {
                 missing.entry(name.to_owned()).or_insert(program.clone());
             }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use forebay_config::{Config, names, tiered};
+use forebay_object::ObjectOrigin;
 use forebay_source::{
-    Error, ErrorKind, Event, EventKind, FileOrigin, Histogram, Locator, ObjectOrigin, Origin, Result,
-    SmallSourceCache, Source, SourceId, TraceSink, TracedOrigin,
+    Error, ErrorKind, Event, EventKind, FileOrigin, Histogram, Locator, Origin, Result, SmallSourceCache,
+    Source, SourceId, TraceSink, TracedOrigin,
 };
 use forebay_tier::{Policy, Tiered};
 

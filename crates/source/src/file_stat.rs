@@ -137,7 +137,7 @@ fn nanos(seconds: impl Into<i128>, nanos: i128) -> i64 {
 }
 
 /// The error for a file that is not what it was: fetching again cannot help, opening again can.
-pub(crate) fn changed(what: impl Into<String>) -> Error {
+pub fn changed(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Unavailable, what).hint("open it again once nobody writes to it")
 }
 

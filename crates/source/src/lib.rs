@@ -34,7 +34,6 @@
 //! | `size` | sizes as people write them |
 //! | `suggest` | unknown words, and the nearest known one |
 //! | `file_stat` | what `stat` says of a file, to notice that it changed |
-//! | `object` | an origin over object stores and web servers (feature `object`) |
 //! | `trace` | an origin that reports each request to a sink |
 //! | `histogram` | how long requests took, in buckets of even relative width |
 //! | `events` | what was left out or done otherwise, and why: for subscribers, and for users as warnings |
@@ -66,8 +65,6 @@ mod map;
 mod mapping_mode;
 mod memory;
 mod mountinfo;
-#[cfg(feature = "object")]
-mod object;
 mod origin;
 mod pool;
 mod prefetch;
@@ -93,6 +90,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use events::{Event, EventKind, take_warnings};
 pub use fault::{FaultCounters, FaultOrigin, FaultSchedule};
 pub use file::FileOrigin;
+pub use file_stat::changed as changed_error;
 pub use file_system_kind::lies_near;
 pub use histogram::{Histogram, LatencySummary};
 pub use ledger::{Grant, Holding, Ledger, LedgerReport, Resize, ledger};
@@ -101,12 +99,10 @@ pub use map::mapping;
 pub use mapping_mode::MappingMode;
 pub use memory::MemoryOrigin;
 pub use mountinfo::{Mount, Mounts};
-#[cfg(feature = "object")]
-pub use object::ObjectOrigin;
 pub use origin::Origin;
 pub use prefetch::prefetch;
 pub use process::{Owned, PerProcess, ProcessIdentity, current as current_process};
-pub use range::{ByteRange, Fill, coalesce};
+pub use range::{ByteRange, Fill, coalesce, coalesce_within};
 pub use ranks::{cores_of_rank, listed_count, ranks_on_node};
 pub use small_source_cache::SmallSourceCache;
 pub use source::{

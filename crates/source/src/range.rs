@@ -69,7 +69,7 @@ pub fn coalesce(ranges: &[ByteRange], gap_bytes: u64) -> Vec<ByteRange> {
 /// Joins like [`coalesce`], but no more than `run_bytes` where the ranges do not themselves overlap.
 ///
 /// Each range lies in one run, the last that starts at or before it.
-pub(crate) fn coalesce_within(ranges: &[ByteRange], gap_bytes: u64, run_bytes: u64) -> Vec<ByteRange> {
+pub fn coalesce_within(ranges: &[ByteRange], gap_bytes: u64, run_bytes: u64) -> Vec<ByteRange> {
     let mut sorted: Vec<_> = ranges.iter().copied().filter(|range| !range.is_empty()).collect();
     sorted.sort_unstable();
     let mut runs: Vec<ByteRange> = Vec::new();

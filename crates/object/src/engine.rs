@@ -17,10 +17,7 @@ use tokio::{
 };
 
 use super::{heads::Heads, lock::lock};
-use crate::{
-    Error, ErrorKind, Result,
-    process::{Owned, PerProcess, ProcessIdentity, current},
-};
+use forebay_source::{Error, ErrorKind, Owned, PerProcess, ProcessIdentity, Result, current_process};
 
 /// Requests wait far more than they work: one thread decrypts 1 GB/s and more, two serve any network card here.
 const THREADS: usize = 2;
@@ -60,7 +57,7 @@ const MOST_REQUESTS: usize = 128;
 impl Engine {
     fn new() -> Self {
         Self {
-            process: current(),
+            process: current_process(),
             runtime: Mutex::default(),
             clients: Mutex::default(),
             heads: Mutex::default(),
@@ -136,7 +133,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         let runtime = self.runtime.get_mut().ok().and_then(Option::take);
         let clients = self.clients.get_mut().map(mem::take);
-        if self.process != current() {
+        if self.process != current_process() {
             // A forked child shares the parent's sockets and its list of what to wait for: closing them properly
             // would take them off that list.
             mem::forget((runtime, clients));

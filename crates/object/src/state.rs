@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use object_store::{GetOptions, ObjectMeta};
 
 use super::address::Address;
-use crate::{ByteRange, Error, Locator, SourceId, Version, file_stat::changed};
+use forebay_source::{ByteRange, Error, Locator, SourceId, Version, changed_error};
 
 /// What a store said of an object when it was opened.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ impl ObjectState {
         let is_same = answer.size == self.meta.size
             && tag(answer) == tag(&self.meta)
             && (self.is_tagged() || answer.last_modified == self.meta.last_modified);
-        if is_same { Ok(()) } else { Err(changed("changed since it was opened")) }
+        if is_same { Ok(()) } else { Err(changed_error("changed since it was opened")) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use object_store::client::{HttpError, HttpErrorKind};
 
-use crate::{Error, ErrorKind, file_stat::changed};
+use forebay_source::{Error, ErrorKind, changed_error};
 
 /// What `error`, of a request to `store`, means to the caller.
 pub(super) fn from_store(error: object_store::Error, store: &str) -> Error {
@@ -14,7 +14,7 @@ pub(super) fn from_store(error: object_store::Error, store: &str) -> Error {
     let converted = match &error {
         Theirs::NotFound { .. } => missing(&text),
         Theirs::PermissionDenied { .. } | Theirs::Unauthenticated { .. } => denied(store),
-        Theirs::Precondition { .. } => changed("changed since it was opened"),
+        Theirs::Precondition { .. } => changed_error("changed since it was opened"),
         Theirs::NotSupported { .. } if text.contains("Range request") => whole_only(),
         Theirs::NotSupported { .. } | Theirs::NotImplemented { .. } => {
             Error::new(ErrorKind::Unsupported, text)
@@ -55,8 +55,8 @@ fn answered(text: &str, store: &str) -> Error {
     match status(text) {
         Some(401 | 403) => denied(store),
         Some(404) => missing(text),
-        Some(412) => changed("changed since it was opened"),
-        Some(416) => changed("is shorter than when it was opened"),
+        Some(412) => changed_error("changed since it was opened"),
+        Some(416) => changed_error("is shorter than when it was opened"),
         Some(408 | 429 | 500..600) => {
             Error::new(ErrorKind::Unavailable, format!("the server failed: {text}")).hint(AGAIN)
         }

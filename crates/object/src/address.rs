@@ -2,7 +2,7 @@
 
 use object_store::path::Path;
 
-use crate::{Error, ErrorKind, Locator, Result};
+use forebay_source::{Error, ErrorKind, Locator, Result};
 
 /// Schemes whose keys are written as they are.
 const BUCKETS: [&str; 6] = ["s3", "s3a", "gs", "az", "abfs", "abfss"];

@@ -22,10 +22,9 @@ use super::{
     store_error::from_store,
     stores::Stores,
 };
-use crate::{
-    ByteRange, Error, ErrorKind, Fill, Locator, Result, Source, SourceId, Trust,
-    file_stat::changed,
-    source::{check_fills, check_ranges},
+use forebay_source::{
+    ByteRange, Error, ErrorKind, Fill, Locator, Result, Source, SourceId, Trust, changed_error, check_fills,
+    check_ranges,
 };
 
 /// A request costs 20 to 50 ms before its first byte, whatever its length, and then some 100 MB/s come by one
@@ -61,7 +60,7 @@ impl ObjectSource {
     fn read(&self, parts: Vec<ByteRange>, place: impl FnMut(u64, &[u8])) -> Result<()> {
         self.try_read(parts, place).map_err(|error| {
             let error = match error.kind() {
-                ErrorKind::NotFound => changed("gone since it was opened").because(error),
+                ErrorKind::NotFound => changed_error("gone since it was opened").because(error),
                 _ => error,
             };
             // Perhaps because the object changed: the next open asks the store.

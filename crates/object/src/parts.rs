@@ -1,6 +1,6 @@
 //! Which requests bring the ranges asked for.
 
-use crate::{ByteRange, range::coalesce_within};
+use forebay_source::{ByteRange, coalesce_within};
 
 /// Ranges this near are read as one: a request costs 20 to 50 ms before its first byte, and at 100 MB/s the gap
 /// takes 2.6 ms.

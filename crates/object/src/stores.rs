@@ -12,7 +12,7 @@ use super::{
     state::ObjectState,
     store_error::from_store,
 };
-use crate::{Error, ErrorKind, Locator, Result, SourceId};
+use forebay_source::{Error, ErrorKind, Locator, Result, SourceId};
 
 /// The stores that an origin and its open objects share.
 pub(super) struct Stores {

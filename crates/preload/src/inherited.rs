@@ -6,7 +6,6 @@
 use std::{
     fs,
     os::fd::{AsRawFd, RawFd},
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -18,7 +17,9 @@ use forebay_tier::DiskTier;
 use rustix::fs::{Mode, OFlags};
 
 use crate::{
-    inside, kernel, prefix,
+    inside, kernel,
+    map_parts::is_of_tier,
+    prefix,
     program_file::{ByteSource, ProgramFile},
     slots::{self, SlotKind},
 };
@@ -74,12 +75,4 @@ fn adopt(fd: RawFd) -> Option<()> {
     file.share();
     slots::set(fd, SlotKind::Copy, Arc::new(file));
     Some(())
-}
-
-/// True for a path that files of a disk tier have.
-fn is_of_tier(path: &Path) -> bool {
-    let is_folder = |part: std::path::Component<'_>| {
-        part.as_os_str().to_str().is_some_and(|name| name.starts_with("forebay-tier-"))
-    };
-    path.components().any(is_folder)
 }

@@ -72,8 +72,13 @@ fn regular(found: &Statx) -> Option<KernelIdentity> {
 
 /// The path that the kernel knows the open file by, with all links resolved; a file without a name has none that leads to it.
 pub(crate) fn path_of(fd: RawFd) -> Option<PathBuf> {
-    let link = rustix::fs::readlink(format!("/proc/self/fd/{fd}"), Vec::with_capacity(256)).ok()?;
+    let link = rustix::fs::readlink(link_of(fd), Vec::with_capacity(256)).ok()?;
     Some(PathBuf::from(OsString::from_vec(link.into_bytes())))
+}
+
+/// The path by which `fd` is opened once more, as an open file description of its own.
+pub(crate) fn link_of(fd: RawFd) -> String {
+    format!("/proc/self/fd/{fd}")
 }
 
 /// The flags `fd` was opened with.

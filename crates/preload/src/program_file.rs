@@ -108,6 +108,14 @@ impl ProgramFile {
         done
     }
 
+    /// What reads it through the tiers, where that is how it is read.
+    pub(crate) fn blocks(&self) -> Option<&BlockReader> {
+        match &*self.bytes {
+            ByteSource::Blocks(reader) => Some(reader),
+            ByteSource::Copy { .. } => None,
+        }
+    }
+
     /// True while `fd` is open on the file that this is about, with the same bytes as far as this machine knows.
     pub(crate) fn is_open_as(&self, fd: RawFd) -> bool {
         match &*self.bytes {

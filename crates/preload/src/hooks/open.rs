@@ -128,7 +128,7 @@ unsafe fn cut(path: *const c_char, answer: c_int) -> c_int {
         let _forgotten = inside::run(|| {
             // SAFETY: as the caller promises.
             let path = unsafe { CStr::from_ptr(path) };
-            manage::written(&kernel::identity_at(path)?);
+            manage::written(&kernel::identity_at(path)?, path);
             Some(())
         });
     }

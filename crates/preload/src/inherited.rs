@@ -21,6 +21,7 @@ use crate::{
     map_parts::is_of_tier,
     prefix,
     program_file::{ByteSource, ProgramFile},
+    reopened,
     slots::{self, SlotKind},
 };
 
@@ -73,6 +74,7 @@ fn adopt(fd: RawFd) -> Option<()> {
     let (identity, copy) = (kernel::current_identity(opened.as_raw_fd())?, kernel::identity(fd)?);
     let file = ProgramFile::new(identity, ByteSource::Copy { copy, origin });
     file.share();
+    reopened::know(copy.device);
     slots::set(fd, SlotKind::Copy, Arc::new(file));
     Some(())
 }

@@ -54,6 +54,17 @@ pub(crate) fn identity_at(path: &CStr) -> Option<KernelIdentity> {
     regular(&rustix::fs::statx(rustix::fs::CWD, path, AtFlags::empty(), WANTED).ok()?)
 }
 
+/// What the regular file is that `path` leads to from `folder`, as far as this machine knows.
+pub(crate) fn identity_below(folder: RawFd, path: &CStr, how: AtFlags) -> Option<KernelIdentity> {
+    let how = how | AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+    regular(&rustix::fs::statx(self::folder(folder)?, path, how, WANTED).ok()?)
+}
+
+/// The folder that paths of a call begin at.
+pub(crate) fn folder<'a>(folder: RawFd) -> Option<BorrowedFd<'a>> {
+    if folder == libc::AT_FDCWD { Some(rustix::fs::CWD) } else { borrowed(folder) }
+}
+
 const WANTED: StatxFlags =
     StatxFlags::TYPE.union(StatxFlags::INO).union(StatxFlags::SIZE).union(StatxFlags::MTIME);
 

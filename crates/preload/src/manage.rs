@@ -2,6 +2,7 @@
 
 use std::{
     os::fd::{OwnedFd, RawFd},
+    path::Path,
     sync::Arc,
 };
 
@@ -19,7 +20,7 @@ use crate::{
     kernel::{self, KernelIdentity},
     own_numbers, prefix,
     program_file::{BlockReader, ByteSource, ProgramFile},
-    run_counts,
+    reopened, run_counts,
     slots::{self, SlotKind},
     writers,
 };
@@ -47,8 +48,11 @@ pub(crate) fn opened(fd: RawFd, by: OpenedBy) {
         if flags.contains(OFlags::PATH) {
             return None;
         }
-        let identity = kernel::current_identity(fd)?;
-        let path = kernel::path_of(fd).filter(|path| prefix::covers(path))?;
+        let mut path = kernel::path_of(fd)?;
+        if lay_origin_over(fd, &path, flags) {
+            path = kernel::path_of(fd)?;
+        }
+        let identity = kernel::current_identity(fd).filter(|_| prefix::covers(&path))?;
         run_counts::begin();
         run_counts::add(RunCounter::OriginOpens, 1);
         if flags.intersects(OFlags::WRONLY | OFlags::RDWR) {
@@ -63,6 +67,14 @@ pub(crate) fn opened(fd: RawFd, by: OpenedBy) {
         run_counts::add(counter, 1);
         managed
     });
+}
+
+/// Lays the origin over `fd`, which was opened with `flags` and is open on the copy at `path`, by whichever way that was found.
+fn lay_origin_over(fd: RawFd, path: &Path, flags: OFlags) -> bool {
+    let Some(origin) = reopened::origin_of(fd, path) else { return false };
+    let opened = rustix::fs::open(&*origin.path, flags | OFlags::CLOEXEC, Mode::empty());
+    let Ok(opened) = opened.map(LockSafeFile::new) else { return false };
+    kernel::lay_over(kernel::number(&*opened), fd)
 }
 
 fn manage(fd: RawFd, identity: KernelIdentity, at: Locator, by: OpenedBy) -> Option<()> {
@@ -109,6 +121,7 @@ fn lay_copy_over(fd: RawFd, identity: KernelIdentity, copy: OwnedFd) -> bool {
         drop(slots::clear(fd));
         return false;
     }
+    reopened::know(facts.device);
     run_counts::add(RunCounter::OpensOnCopy, 1);
     run_counts::add(RunCounter::CopyBytes, identity.len);
     true

@@ -20,7 +20,7 @@ use crate::{
     engine::{self, TierEngine},
     inside,
     kernel::{self, KernelIdentity},
-    run_counts,
+    reopened, run_counts,
 };
 
 /// A file that a program has open, under one number or several.
@@ -201,6 +201,8 @@ impl BlockReader {
         if let Some(copy) = found
             && self.whole.set(copy).is_ok()
         {
+            let copy = self.whole.get().and_then(|copy| kernel::identity(kernel::number(copy)));
+            copy.inspect(|copy| reopened::know(copy.device));
             run_counts::add(RunCounter::PlacedFiles, 1);
         }
     }

@@ -62,12 +62,12 @@ unsafe fn opened(
 ) -> c_int {
     // SAFETY: as the caller promises.
     let may_cover = unsafe { may_cover(folder, path) };
-    // SAFETY: as the caller promises.
-    if !path.is_null()
-        && may_change(flags)
-        && let Some(fd) = unsafe { opened_to_change(folder, path, flags, &open) }
-    {
-        return fd;
+    if !path.is_null() && may_change(flags) {
+        // SAFETY: as the caller promises.
+        let origin = unsafe { opened_to_change(folder, path, flags, &open) };
+        if let Some(fd) = origin {
+            return fd;
+        }
     }
     let fd = with_a_number(|| open(path));
     // SAFETY: as the caller promises.

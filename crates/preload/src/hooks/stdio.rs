@@ -56,12 +56,12 @@ unsafe fn opened_by(path: *const c_char, open: impl Fn(*const c_char) -> *mut FI
 /// `path` is null or a text that ends with a zero byte.
 unsafe fn origin(path: *const c_char) -> Option<OriginPath> {
     inherited::look_once();
-    // SAFETY: as the caller promises.
     if path.is_null() {
-        None
-    } else {
-        reopened::origin_at(AT_FDCWD, unsafe { CStr::from_ptr(path) }, LastLink::Followed)
+        return None;
     }
+    // SAFETY: as the caller promises.
+    let path = unsafe { CStr::from_ptr(path) };
+    reopened::origin_at(AT_FDCWD, path, LastLink::Followed)
 }
 
 /// Manages the file of a stream that was just opened by a name that does not tell which file it is.

@@ -61,13 +61,13 @@ static void locks(const char *path) {
 
 static int removed(const char *path, const struct stat *s, int kind, struct FTW *w) { return kind == FTW_F ? unlink(path) : 0; }
 
-/* A copy that has left its tier, before the map or after it. */
-static void deleted(const char *path, const char *tier) {
-    int fd = open(path, O_RDONLY);
-    char *before = mmap(NULL, LEN, PROT_READ, MAP_SHARED, fd, 0);
+/* Copies that have left their tier, one after it was mapped and one before. */
+static void deleted(const char *path, const char *other, const char *tier) {
+    int fd = open(other, O_RDONLY);
+    char *before = map(path, PROT_READ, MAP_SHARED);
     nftw(tier, removed, 8, FTW_PHYS);
     char *after = mmap(NULL, LEN, PROT_READ, MAP_SHARED, fd, 0);
-    put(path, "written", 1000);
+    put(path, "written", 1000), put(other, "written", 1000);
     show("before", before + 1000), show("after", after + 1000);
 }
 
@@ -142,6 +142,6 @@ int main(int count, char **arguments) {
         return many(arguments + 2), 0;
     if (strcmp(arguments[1], "forks") == 0)
         return forks(arguments[2], arguments[3]), 0;
-    private_pages(arguments[1]), locks(arguments[2]), children(arguments[3]), deleted(arguments[4], arguments[5]);
+    private_pages(arguments[1]), locks(arguments[2]), children(arguments[3]), deleted(arguments[4], arguments[5], arguments[6]);
     return 0;
 }

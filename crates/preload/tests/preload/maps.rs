@@ -6,7 +6,7 @@ const LEN: usize = 300_000;
 
 #[test]
 fn maps_show_what_is_written_keep_what_is_stored_and_hold_no_lock() {
-    let files = ["a", "b", "c", "d"].map(|name| (name, LEN));
+    let files = ["a", "b", "c", "d", "e"].map(|name| (name, LEN));
     let set = Set::new(&files);
     let mut arguments: Vec<_> = files.iter().map(|(name, _)| set.path(name)).collect();
     arguments.push(set.tier().to_owned());

@@ -10,7 +10,7 @@
 //! | `listing` | `opendir`, `scandir`, `glob`, `nftw`, `fts_open` |
 //! | `stdio` | `fopen`, `freopen`, `fclose` |
 //! | `read` | `read`, `pread`, `readv`, `preadv` and their checked names, `lseek`, `posix_fadvise` |
-//! | `map` | `mmap`, `munmap`, `mremap` |
+//! | `map` | `mmap`, `munmap`, `mremap`, `mprotect` |
 //! | `stat` | `fstat` and its like, file systems, modes, owners, times and attributes of a descriptor |
 //! | `write` | `write`, `pwrite` and their like: a staging area may be full; `fsync` |
 //! | `transfer` | `sendfile`, `copy_file_range` |

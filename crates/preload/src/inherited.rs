@@ -6,7 +6,6 @@
 use std::{
     fs,
     os::fd::{AsRawFd, RawFd},
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -18,8 +17,11 @@ use forebay_tier::DiskTier;
 use rustix::fs::{Mode, OFlags};
 
 use crate::{
-    inside, kernel, prefix,
+    inside, kernel,
+    map_parts::is_of_tier,
+    prefix,
     program_file::{ByteSource, ProgramFile},
+    reopened,
     slots::{self, SlotKind},
 };
 
@@ -72,14 +74,7 @@ fn adopt(fd: RawFd) -> Option<()> {
     let (identity, copy) = (kernel::current_identity(opened.as_raw_fd())?, kernel::identity(fd)?);
     let file = ProgramFile::new(identity, ByteSource::Copy { copy, origin });
     file.share();
+    reopened::know(copy.device);
     slots::set(fd, SlotKind::Copy, Arc::new(file));
     Some(())
-}
-
-/// True for a path that files of a disk tier have.
-fn is_of_tier(path: &Path) -> bool {
-    let is_folder = |part: std::path::Component<'_>| {
-        part.as_os_str().to_str().is_some_and(|name| name.starts_with("forebay-tier-"))
-    };
-    path.components().any(is_folder)
 }

@@ -54,6 +54,17 @@ pub(crate) fn identity_at(path: &CStr) -> Option<KernelIdentity> {
     regular(&rustix::fs::statx(rustix::fs::CWD, path, AtFlags::empty(), WANTED).ok()?)
 }
 
+/// What the regular file is that `path` leads to from `folder`, as far as this machine knows.
+pub(crate) fn identity_below(folder: RawFd, path: &CStr, how: AtFlags) -> Option<KernelIdentity> {
+    let how = how | AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+    regular(&rustix::fs::statx(self::folder(folder)?, path, how, WANTED).ok()?)
+}
+
+/// The folder that paths of a call begin at.
+pub(crate) fn folder<'a>(folder: RawFd) -> Option<BorrowedFd<'a>> {
+    if folder == libc::AT_FDCWD { Some(rustix::fs::CWD) } else { borrowed(folder) }
+}
+
 const WANTED: StatxFlags =
     StatxFlags::TYPE.union(StatxFlags::INO).union(StatxFlags::SIZE).union(StatxFlags::MTIME);
 
@@ -72,8 +83,13 @@ fn regular(found: &Statx) -> Option<KernelIdentity> {
 
 /// The path that the kernel knows the open file by, with all links resolved; a file without a name has none that leads to it.
 pub(crate) fn path_of(fd: RawFd) -> Option<PathBuf> {
-    let link = rustix::fs::readlink(format!("/proc/self/fd/{fd}"), Vec::with_capacity(256)).ok()?;
+    let link = rustix::fs::readlink(link_of(fd), Vec::with_capacity(256)).ok()?;
     Some(PathBuf::from(OsString::from_vec(link.into_bytes())))
+}
+
+/// The path by which `fd` is opened once more, as an open file description of its own.
+pub(crate) fn link_of(fd: RawFd) -> String {
+    format!("/proc/self/fd/{fd}")
 }
 
 /// The flags `fd` was opened with.

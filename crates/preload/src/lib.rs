@@ -24,6 +24,7 @@
 //! | `slots` | which descriptors those are: a table by number |
 //! | `manage` | from a descriptor that was just opened to a managed one, and back to the origin |
 //! | `copy_maps` | maps of copies, replaced by maps of the origin when the program writes to the file |
+//! | `map_parts` | parts of memory that show files, as the kernel lists them |
 //! | `reopened` | paths that name open descriptors (`/proc/self/fd/N`) |
 //! | `inherited` | descriptors of copies that a program has from the one that started it |
 //! | `writers` | files of this process that are open for writing, of which no copy is used |
@@ -48,6 +49,7 @@ mod inherited;
 mod inside;
 mod kernel;
 mod manage;
+mod map_parts;
 mod own_numbers;
 mod prefix;
 mod program_file;

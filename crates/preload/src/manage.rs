@@ -2,6 +2,7 @@
 
 use std::{
     os::fd::{OwnedFd, RawFd},
+    path::Path,
     sync::Arc,
 };
 
@@ -11,14 +12,15 @@ use forebay_source::{
     record_locks::{self, LockSafeFile},
 };
 use forebay_tier::SourceKey;
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 
 use crate::{
-    copy_maps, engine, inherited, inside,
+    copy_maps::{self, CopyToMap},
+    engine, inherited, inside,
     kernel::{self, KernelIdentity},
     own_numbers, prefix,
     program_file::{BlockReader, ByteSource, ProgramFile},
-    run_counts,
+    reopened, run_counts,
     slots::{self, SlotKind},
     writers,
 };
@@ -46,14 +48,17 @@ pub(crate) fn opened(fd: RawFd, by: OpenedBy) {
         if flags.contains(OFlags::PATH) {
             return None;
         }
-        let identity = kernel::current_identity(fd)?;
-        let path = kernel::path_of(fd).filter(|path| prefix::covers(path))?;
+        let mut path = kernel::path_of(fd)?;
+        if lay_origin_over(fd, &path, flags) {
+            path = kernel::path_of(fd)?;
+        }
+        let identity = kernel::current_identity(fd).filter(|_| prefix::covers(&path))?;
         run_counts::begin();
         run_counts::add(RunCounter::OriginOpens, 1);
         if flags.intersects(OFlags::WRONLY | OFlags::RDWR) {
             run_counts::add(RunCounter::OpensLeft, 1);
             writers::add(fd, &identity);
-            written(&identity);
+            written(&identity, kernel::link_of(fd));
             return None;
         }
         let is_left = flags.contains(OFlags::DIRECT) || identity.len == 0 || writers::has(&identity);
@@ -62,6 +67,14 @@ pub(crate) fn opened(fd: RawFd, by: OpenedBy) {
         run_counts::add(counter, 1);
         managed
     });
+}
+
+/// Lays the origin over `fd`, which was opened with `flags` and is open on the copy at `path`, by whichever way that was found.
+fn lay_origin_over(fd: RawFd, path: &Path, flags: OFlags) -> bool {
+    let Some(origin) = reopened::origin_of(fd, path) else { return false };
+    let opened = rustix::fs::open(&*origin.path, flags | OFlags::CLOEXEC, Mode::empty());
+    let Ok(opened) = opened.map(LockSafeFile::new) else { return false };
+    kernel::lay_over(kernel::number(&*opened), fd)
 }
 
 fn manage(fd: RawFd, identity: KernelIdentity, at: Locator, by: OpenedBy) -> Option<()> {
@@ -108,6 +121,7 @@ fn lay_copy_over(fd: RawFd, identity: KernelIdentity, copy: OwnedFd) -> bool {
         drop(slots::clear(fd));
         return false;
     }
+    reopened::know(facts.device);
     run_counts::add(RunCounter::OpensOnCopy, 1);
     run_counts::add(RunCounter::CopyBytes, identity.len);
     true
@@ -215,9 +229,8 @@ pub(crate) fn leave(file: &Arc<ProgramFile>, fd: RawFd) {
     }
 }
 
-/// The bytes of `identity` change, by this process: what it has open or mapped of the file is the origin's from now on.
-pub(crate) fn written(identity: &KernelIdentity) {
-    copy_maps::written(identity);
+/// The bytes of `identity` change, by this process: what it has open or mapped of the file is the origin's from now on. `path` leads to it.
+pub(crate) fn written(identity: &KernelIdentity, path: impl rustix::path::Arg) {
     let numbers: Vec<RawFd> = slots::numbers().collect();
     for fd in numbers {
         let Some(file) = slots::file(fd).filter(|file| file.identity.is_same_file(identity)) else {
@@ -226,6 +239,10 @@ pub(crate) fn written(identity: &KernelIdentity) {
         leave(&file, fd);
         run_counts::add(RunCounter::Invalidated, 1);
     }
+    copy_maps::written(identity, || {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        Some(LockSafeFile::new(rustix::fs::open(path, flags, Mode::empty()).ok()?))
+    });
 }
 
 /// `fd` is about to be closed, or to become another file.
@@ -252,24 +269,33 @@ pub(crate) fn before_naming(fd: RawFd) {
     });
 }
 
-/// The number whose file is to be mapped where the program maps `fd`: a copy, where its maps can be replaced once the program writes to the file.
-pub(crate) fn mapped_number(fd: RawFd) -> RawFd {
-    let found = inside::run(|| {
+/// Maps `fd` by `map`, which takes the number to be mapped: a copy, where its maps can be replaced once the program writes to the file.
+pub(crate) fn mapping<R>(fd: RawFd, map: impl Fn(RawFd) -> R) -> R {
+    let mapped = inside::run(|| {
         let file = managed(fd)?;
-        match &*file.bytes {
-            ByteSource::Copy { origin, .. } => {
-                if !copy_maps::note(fd, kernel::number(&**origin), &file.identity) {
-                    back_to_origin(&file);
-                }
-                Some(fd)
+        let choose = || {
+            // Once more, as nothing of it is replaced from here on.
+            let number = match &*managed(fd)?.bytes {
+                ByteSource::Copy { .. } => fd,
+                ByteSource::Blocks(_) => kernel::number(file.blocks()?.whole_or_place()?),
+            };
+            Some(CopyToMap { number, origin: file.identity })
+        };
+        let map = |copy: Option<RawFd>| {
+            if copy.is_none() && slots::kind(fd) == SlotKind::Copy {
+                back_to_origin(&file);
             }
-            ByteSource::Blocks(reader) => {
-                let copy = kernel::number(reader.whole_or_place()?);
-                copy_maps::note(copy, fd, &file.identity).then_some(copy)
-            }
-        }
+            (map(copy.unwrap_or(fd)), inside::errno())
+        };
+        Some(copy_maps::mapping(choose, map))
     });
-    found.unwrap_or(fd)
+    match mapped {
+        Some((at, number)) => {
+            inside::set_errno(number);
+            at
+        }
+        None => map(fd),
+    }
 }
 
 /// The program has mapped `fd` so that others see what it stores there: such a map outlives the descriptor.

@@ -20,7 +20,7 @@ use crate::{
     engine::{self, TierEngine},
     inside,
     kernel::{self, KernelIdentity},
-    run_counts,
+    reopened, run_counts,
 };
 
 /// A file that a program has open, under one number or several.
@@ -108,6 +108,14 @@ impl ProgramFile {
         done
     }
 
+    /// What reads it through the tiers, where that is how it is read.
+    pub(crate) fn blocks(&self) -> Option<&BlockReader> {
+        match &*self.bytes {
+            ByteSource::Blocks(reader) => Some(reader),
+            ByteSource::Copy { .. } => None,
+        }
+    }
+
     /// True while `fd` is open on the file that this is about, with the same bytes as far as this machine knows.
     pub(crate) fn is_open_as(&self, fd: RawFd) -> bool {
         match &*self.bytes {
@@ -193,6 +201,8 @@ impl BlockReader {
         if let Some(copy) = found
             && self.whole.set(copy).is_ok()
         {
+            let copy = self.whole.get().and_then(|copy| kernel::identity(kernel::number(copy)));
+            copy.inspect(|copy| reopened::know(copy.device));
             run_counts::add(RunCounter::PlacedFiles, 1);
         }
     }

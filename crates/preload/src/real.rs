@@ -184,6 +184,8 @@ functions! {
     mmap(at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void;
     mmap64(at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void;
     munmap(at: *mut c_void, len: size_t) -> c_int;
+    mprotect(at: *mut c_void, len: size_t, protection: c_int) -> c_int;
+    pkey_mprotect(at: *mut c_void, len: size_t, protection: c_int, key: c_int) -> c_int;
     mremap(at: *mut c_void, len: size_t, new_len: size_t, flags: c_int, new: *mut c_void) -> *mut c_void;
     ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int;
     sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t;

@@ -1,23 +1,135 @@
 //! Paths by which the kernel names descriptors that are open (`/proc/self/fd/N`, `/dev/fd/N`): where a number is open on a copy, such a path
 //! leads to the origin.
+//!
+//! What asks something of a file goes by the usual spellings of such paths. What may change a file does not: the kernel is asked which file a path
+//! leads to, and device and inode of that are compared with those of copies.
 
 use std::{
     ffi::{CStr, CString},
-    os::fd::RawFd,
-    sync::Arc,
+    os::{fd::RawFd, unix::ffi::OsStrExt},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{AcqRel, Acquire, Relaxed},
+        },
+    },
 };
+
+use forebay_tier::DiskTier;
+use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::{
-    inside, manage,
-    program_file::ProgramFile,
+    inside,
+    kernel::{self, KernelIdentity},
+    manage,
+    map_parts::is_of_tier,
+    prefix,
+    program_file::{ByteSource, ProgramFile},
     slots::{self, SlotKind},
+    staged::LastLink,
 };
 
-/// A path that leads to an open file of the origin, and what keeps it open.
+/// A path that leads to a file of the origin, and what keeps it open where it goes by a descriptor.
 #[derive(Debug)]
 pub(crate) struct OriginPath {
     pub(crate) path: CString,
-    _file: Arc<ProgramFile>,
+    _file: Option<Arc<ProgramFile>>,
+}
+
+/// Devices of copies that this process has had open; 0 where there is none.
+static DEVICES: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+/// True where there are more.
+static HAS_MORE: AtomicBool = AtomicBool::new(false);
+
+/// Notes that this process has a copy open that lies on `device`.
+pub(crate) fn know(device: u64) {
+    let is_noted = |place: &AtomicU64| match place.compare_exchange(0, device, AcqRel, Acquire) {
+        Ok(_) => true,
+        Err(there) => there == device,
+    };
+    if !DEVICES.iter().any(is_noted) {
+        HAS_MORE.store(true, Relaxed);
+    }
+}
+
+/// True where this process has ever had a copy open.
+#[inline]
+pub(crate) fn knows_any() -> bool {
+    DEVICES[0].load(Relaxed) != 0
+}
+
+fn may_hold_copies(device: u64) -> bool {
+    HAS_MORE.load(Relaxed) || DEVICES.iter().any(|known| known.load(Relaxed) == device)
+}
+
+/// True where `fd`, which was just opened by whichever path, may be open on a copy.
+#[inline]
+pub(crate) fn may_be_copy(fd: RawFd) -> bool {
+    knows_any() && lies_beside_copies(fd)
+}
+
+#[cold]
+fn lies_beside_copies(fd: RawFd) -> bool {
+    let found = inside::run(|| kernel::identity(fd));
+    found.is_some_and(|found| may_hold_copies(found.device))
+}
+
+/// Where `path` is to lead, if it leads to a copy: the kernel is asked, however it is spelled.
+#[inline]
+pub(crate) fn origin_at(folder: RawFd, path: &CStr, last: LastLink) -> Option<OriginPath> {
+    if knows_any() { resolved(folder, path, last) } else { None }
+}
+
+#[cold]
+fn resolved(folder: RawFd, path: &CStr, last: LastLink) -> Option<OriginPath> {
+    inside::run(|| {
+        let (asked, opened) = match last {
+            LastLink::Followed => (AtFlags::empty(), OFlags::empty()),
+            LastLink::Kept => (AtFlags::SYMLINK_NOFOLLOW, OFlags::NOFOLLOW),
+        };
+        let found = kernel::identity_below(folder, path, asked)?;
+        if !may_hold_copies(found.device) {
+            return None;
+        }
+        if let Some(origin) = origin_beside(&found) {
+            return Some(origin);
+        }
+        let flags = OFlags::PATH | OFlags::CLOEXEC | opened;
+        let opened = rustix::fs::openat(kernel::folder(folder)?, path, flags, Mode::empty()).ok()?;
+        origin_of_tier_file(&kernel::path_of(kernel::number(&opened))?)
+    })
+}
+
+/// The origin of the copy that `fd` is open on, whose path is `path`. Called as work of ours.
+pub(crate) fn origin_of(fd: RawFd, path: &Path) -> Option<OriginPath> {
+    if !is_of_tier(path) {
+        return None;
+    }
+    origin_beside(&kernel::identity(fd)?).or_else(|| origin_of_tier_file(path))
+}
+
+/// The origin that is kept beside `copy`, by a number of this process that is open on it.
+fn origin_beside(copy: &KernelIdentity) -> Option<OriginPath> {
+    let found = slots::numbers().find_map(|fd| {
+        let file = slots::file(fd)?;
+        let is_same =
+            matches!(&*file.bytes, ByteSource::Copy { copy: known, .. } if known.is_same_file(copy));
+        // While it is open its inode is no other file's.
+        (is_same && file.is_open_as(fd)).then_some(file)
+    })?;
+    let ByteSource::Copy { origin, .. } = &*found.bytes else { return None };
+    let path = CString::new(kernel::link_of(kernel::number(&**origin))).ok()?;
+    Some(OriginPath { path, _file: Some(found) })
+}
+
+/// The origin of the copy at `path`, as the map beside it says.
+fn origin_of_tier_file(path: &Path) -> Option<OriginPath> {
+    let id = is_of_tier(path).then(|| DiskTier::source_of(path))??;
+    let origin = id.locator.to_path();
+    let path = CString::new(origin.as_os_str().as_bytes()).ok()?;
+    prefix::covers(&origin).then_some(OriginPath { path, _file: None })
 }
 
 /// The descriptor of this process that `path` names.
@@ -54,19 +166,24 @@ fn number_in(path: &[u8]) -> Option<RawFd> {
     number.parse().ok().filter(|number| *number >= 0)
 }
 
-/// Where `path`, which names a descriptor that is open on a copy, is to lead.
+/// Where `path`, which names a descriptor that is open on a copy, is to lead, where something is asked of the file.
 #[inline]
-pub(crate) fn origin_path(path: &CStr) -> Option<OriginPath> {
-    let fd = named(path).filter(|fd| slots::kind(*fd) == SlotKind::Copy)?;
-    beside(fd)
+pub(crate) fn origin_named(path: &CStr) -> Option<OriginPath> {
+    origin_of_number(named(path)?)
+}
+
+/// The path of the origin beside `fd`, if that is open on a copy.
+#[inline]
+pub(crate) fn origin_of_number(fd: RawFd) -> Option<OriginPath> {
+    if slots::kind(fd) == SlotKind::Copy { beside(fd) } else { None }
 }
 
 #[cold]
 fn beside(fd: RawFd) -> Option<OriginPath> {
     inside::run(|| {
         let (number, file) = manage::beside_copy(fd)?;
-        let path = CString::new(format!("/proc/self/fd/{number}")).ok()?;
-        Some(OriginPath { path, _file: file })
+        let path = CString::new(kernel::link_of(number)).ok()?;
+        Some(OriginPath { path, _file: Some(file) })
     })
 }
 

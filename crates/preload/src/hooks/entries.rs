@@ -2,13 +2,18 @@
 
 #![expect(unsafe_code, reason = "is called in place of functions of the C library")]
 
-use libc::{AT_FDCWD, AT_REMOVEDIR, c_char, c_int, c_uint, mode_t};
+use std::ffi::CStr;
+
+use libc::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, c_char, c_int, c_uint, mode_t};
 
 use super::{
     exported,
     names::{name, whole},
 };
-use crate::{inside, real, staged};
+use crate::{
+    inside, real, reopened,
+    staged::{self, LastLink},
+};
 
 /// True where a staged file has the name that a call is to give to something else; the call is refused then.
 ///
@@ -50,6 +55,32 @@ unsafe fn removed(folder: c_int, path: *const c_char, flags: c_int, call: impl F
         Some(name) if flags & AT_REMOVEDIR != 0 => staged::removed_folder(folder, name, call),
         Some(name) => staged::removed(folder, name, call),
         None => call(),
+    }
+}
+
+/// Links by `link` to what a path leads to: the origin, where that is a copy.
+///
+/// # Safety
+/// As [`name`].
+unsafe fn linked(
+    (folder, from): (c_int, *const c_char),
+    flags: c_int,
+    link: impl Fn(c_int, *const c_char, c_int) -> c_int,
+) -> c_int {
+    if from.is_null() || flags & (AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) == 0 {
+        return link(folder, from, flags);
+    }
+    let last = if flags & AT_SYMLINK_FOLLOW != 0 { LastLink::Followed } else { LastLink::Kept };
+    // SAFETY: as the caller promises.
+    let origin = unsafe {
+        match CStr::from_ptr(from) {
+            itself if itself.is_empty() => reopened::origin_of_number(folder),
+            path => reopened::origin_at(folder, path, last),
+        }
+    };
+    match origin {
+        Some(origin) => link(AT_FDCWD, origin.path.as_ptr(), AT_SYMLINK_FOLLOW),
+        None => link(folder, from, flags),
     }
 }
 
@@ -104,7 +135,7 @@ exported! {
             if let Some(name) = name(from) {
                 let _is_open = staged::whole(folder, name);
             }
-            if is_taken(into, to) { -1 } else { real::linkat(folder, from, into, to, flags) }
+            if is_taken(into, to) { -1 } else { linked((folder, from), flags, |folder, from, flags| real::linkat(folder, from, into, to, flags)) }
         }
     }
 

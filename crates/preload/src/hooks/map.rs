@@ -13,17 +13,15 @@ use crate::{
 
 /// Maps by `map`, which takes the number to be mapped.
 fn mapped(fd: c_int, flags: c_int, map: impl Fn(c_int) -> *mut c_void) -> *mut c_void {
-    let map = |number| {
-        // It may be laid over another map.
-        if flags & MAP_FIXED == 0 { map(number) } else { copy_maps::unmapping(|| map(number)) }
-    };
-    if flags & MAP_ANONYMOUS != 0 || fd < 0 {
-        return map(fd);
+    let is_file = flags & MAP_ANONYMOUS == 0 && fd >= 0;
+    if is_file && slots::kind(fd) != SlotKind::Plain {
+        return manage::mapping(fd, map);
     }
-    if slots::kind(fd) != SlotKind::Plain {
-        return map(manage::mapped_number(fd));
+    // It may be laid over another map.
+    let at = if flags & MAP_FIXED == 0 { map(fd) } else { copy_maps::changing(|| map(fd)) };
+    if !is_file {
+        return at;
     }
-    let at = map(fd);
     // Both kinds of shared maps have this bit.
     if flags & MAP_SHARED != 0 && at != MAP_FAILED && writers::has_any() {
         manage::mapped_shared(fd);
@@ -45,11 +43,21 @@ exported! {
 
     fn munmap(at: *mut c_void, len: size_t) -> c_int {
         // SAFETY: above.
-        copy_maps::unmapping(|| unsafe { real::munmap(at, len) })
+        copy_maps::changing(|| unsafe { real::munmap(at, len) })
     }
 
     fn mremap(at: *mut c_void, len: size_t, new_len: size_t, flags: c_int, new: *mut c_void) -> *mut c_void {
         // SAFETY: above.
-        copy_maps::unmapping(|| unsafe { real::mremap(at, len, new_len, flags, new) })
+        copy_maps::changing(|| unsafe { real::mremap(at, len, new_len, flags, new) })
+    }
+
+    fn mprotect(at: *mut c_void, len: size_t, protection: c_int) -> c_int {
+        // SAFETY: above.
+        copy_maps::changing(|| unsafe { real::mprotect(at, len, protection) })
+    }
+
+    fn pkey_mprotect(at: *mut c_void, len: size_t, protection: c_int, key: c_int) -> c_int {
+        // SAFETY: above.
+        copy_maps::changing(|| unsafe { real::pkey_mprotect(at, len, protection, key) })
     }
 }

@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, c_char, c_int};
 
 use crate::{
-    inside, reopened,
+    inherited, inside, manage, reopened,
     staged::{self, LastLink},
 };
 
@@ -56,7 +56,7 @@ pub(super) unsafe fn ask<R: PartialEq + From<i8>>(
         return call(folder, path);
     }
     // SAFETY: as the caller promises.
-    let origin = reopened::origin_path(unsafe { CStr::from_ptr(path) });
+    let origin = reopened::origin_named(unsafe { CStr::from_ptr(path) });
     if let Some(origin) = origin {
         return call(AT_FDCWD, origin.path.as_ptr());
     }
@@ -83,7 +83,21 @@ pub(super) unsafe fn change(
             return answer;
         }
     }
-    call(folder, path)
+    if path.is_null() {
+        return call(folder, path);
+    }
+    inherited::look_once();
+    // SAFETY: as the caller promises.
+    let text = unsafe { CStr::from_ptr(path) };
+    if text.is_empty() {
+        // The call is about the descriptor itself. The file is held until it is done: it keeps the number open.
+        let beside = inside::run(|| manage::beside_copy(folder));
+        return call(beside.as_ref().map_or(folder, |(number, _file)| *number), path);
+    }
+    match reopened::origin_at(folder, text, last) {
+        Some(origin) => call(AT_FDCWD, origin.path.as_ptr()),
+        None => call(folder, path),
+    }
 }
 
 /// What `call` gives for `path`, or for the image of a staged file that is being written.

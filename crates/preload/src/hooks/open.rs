@@ -11,7 +11,7 @@ use libc::{AT_FDCWD, c_char, c_int, mode_t, off_t};
 
 use super::{exported, names::change};
 use crate::{
-    inside, kernel,
+    inherited, inside, kernel,
     manage::{self, OpenedBy},
     prefix, real, reopened,
     staged::{self, LastLink, OpenCall},
@@ -44,22 +44,35 @@ pub(super) fn with_a_number(open: impl Fn() -> c_int) -> c_int {
     fd
 }
 
+/// True for flags with which a file may be changed.
+fn may_change(flags: c_int) -> bool {
+    flags & libc::O_PATH == 0 && flags & (libc::O_ACCMODE | libc::O_TRUNC) != libc::O_RDONLY
+}
+
 /// Opens by `open`, and manages what it gives.
 ///
 /// # Safety
 /// As [`may_cover`].
 #[inline]
-unsafe fn opened(folder: c_int, path: *const c_char, open: impl Fn(*const c_char) -> c_int) -> c_int {
+unsafe fn opened(
+    folder: c_int,
+    path: *const c_char,
+    flags: c_int,
+    open: impl Fn(*const c_char) -> c_int,
+) -> c_int {
     // SAFETY: as the caller promises.
     let may_cover = unsafe { may_cover(folder, path) };
-    // SAFETY: as the caller promises.
-    let named = || reopened::named(unsafe { CStr::from_ptr(path) });
-    if !may_cover && !path.is_null() && named().is_some() {
+    if !path.is_null() && may_change(flags) {
         // SAFETY: as the caller promises.
-        return unsafe { opened_again(path, open) };
+        let origin = unsafe { opened_to_change(folder, path, flags, &open) };
+        if let Some(fd) = origin {
+            return fd;
+        }
     }
     let fd = with_a_number(|| open(path));
-    if may_cover {
+    // SAFETY: as the caller promises.
+    let is_named = || !path.is_null() && reopened::named(unsafe { CStr::from_ptr(path) }).is_some();
+    if may_cover || is_named() && prefix::is_on() || reopened::may_be_copy(fd) {
         manage::opened(fd, OpenedBy::Descriptor);
     } else {
         // A number that was closed without a hook is another file's now.
@@ -68,19 +81,24 @@ unsafe fn opened(folder: c_int, path: *const c_char, open: impl Fn(*const c_char
     fd
 }
 
-/// The same for a path that names a descriptor of this process.
+/// Opens the origin by `open`, where `path` leads to a copy.
 ///
 /// # Safety
 /// As [`may_cover`], and `path` is not null.
-#[cold]
-unsafe fn opened_again(path: *const c_char, open: impl Fn(*const c_char) -> c_int) -> c_int {
+#[inline]
+unsafe fn opened_to_change(
+    folder: c_int,
+    path: *const c_char,
+    flags: c_int,
+    open: impl Fn(*const c_char) -> c_int,
+) -> Option<c_int> {
+    inherited::look_once();
+    let last = if flags & libc::O_NOFOLLOW == 0 { LastLink::Followed } else { LastLink::Kept };
     // SAFETY: as the caller promises.
-    let origin = reopened::origin_path(unsafe { CStr::from_ptr(path) });
-    let fd = open(origin.as_ref().map_or(path, |origin| origin.path.as_ptr()));
-    if prefix::is_on() {
-        manage::opened(fd, OpenedBy::Descriptor);
-    }
-    fd
+    let origin = reopened::origin_at(folder, unsafe { CStr::from_ptr(path) }, last)?;
+    let fd = with_a_number(|| open(origin.path.as_ptr()));
+    manage::opened(fd, OpenedBy::Descriptor);
+    Some(fd)
 }
 
 /// The flags of `creat`.
@@ -106,7 +124,7 @@ unsafe fn staged_or(
         }
     }
     // SAFETY: as the caller promises.
-    unsafe { opened(folder, path, open) }
+    unsafe { opened(folder, path, flags, open) }
 }
 
 /// Notes that `fd` is a new file that this process writes to; its name is in place of the template by now.
@@ -115,7 +133,7 @@ unsafe fn staged_or(
 /// As [`may_cover`].
 unsafe fn made(template: *const c_char, fd: c_int) -> c_int {
     // SAFETY: as the caller promises.
-    unsafe { opened(AT_FDCWD, template, |_| fd) }
+    unsafe { opened(AT_FDCWD, template, libc::O_RDONLY, |_| fd) }
 }
 
 /// The bytes of the file at `path` have changed.
@@ -123,12 +141,12 @@ unsafe fn made(template: *const c_char, fd: c_int) -> c_int {
 /// # Safety
 /// As [`may_cover`].
 unsafe fn cut(path: *const c_char, answer: c_int) -> c_int {
-    // SAFETY: as the caller promises.
-    if answer == 0 && unsafe { may_cover(AT_FDCWD, path) } {
+    // SAFETY: as the caller promises. A path that leads to a copy is not one of the prefix.
+    if answer == 0 && (reopened::knows_any() || unsafe { may_cover(AT_FDCWD, path) }) {
         let _forgotten = inside::run(|| {
             // SAFETY: as the caller promises.
             let path = unsafe { CStr::from_ptr(path) };
-            manage::written(&kernel::identity_at(path)?);
+            manage::written(&kernel::identity_at(path)?, path);
             Some(())
         });
     }

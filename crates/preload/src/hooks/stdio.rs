@@ -6,12 +6,15 @@
 
 use std::ffi::CStr;
 
-use libc::{FILE, c_char, c_int};
+use libc::{AT_FDCWD, FILE, c_char, c_int};
 
 use super::{exported, names::on_image};
 use crate::{
+    inherited,
     manage::{self, OpenedBy},
-    prefix, real, reopened, staged,
+    prefix, real,
+    reopened::{self, OriginPath},
+    staged::{self, LastLink},
 };
 
 /// Manages the file of a stream that was just opened.
@@ -37,14 +40,28 @@ unsafe fn opened(path: *const c_char, stream: *mut FILE) -> *mut FILE {
 unsafe fn opened_by(path: *const c_char, open: impl Fn(*const c_char) -> *mut FILE) -> *mut FILE {
     // SAFETY: as the caller promises.
     let named = if path.is_null() { None } else { reopened::named(unsafe { CStr::from_ptr(path) }) };
-    if named.is_none() {
+    // SAFETY: as the caller promises.
+    let origin = unsafe { origin(path) };
+    if named.is_none() && origin.is_none() {
         // SAFETY: as the caller promises.
         return unsafe { opened(path, open(path)) };
     }
-    // SAFETY: as the caller promises.
-    let origin = reopened::origin_path(unsafe { CStr::from_ptr(path) });
     // SAFETY: the stream is open, or null.
     unsafe { opened_again(open(origin.as_ref().map_or(path, |origin| origin.path.as_ptr()))) }
+}
+
+/// Where `path` is to lead, if it leads to a copy.
+///
+/// # Safety
+/// `path` is null or a text that ends with a zero byte.
+unsafe fn origin(path: *const c_char) -> Option<OriginPath> {
+    inherited::look_once();
+    if path.is_null() {
+        return None;
+    }
+    // SAFETY: as the caller promises.
+    let path = unsafe { CStr::from_ptr(path) };
+    reopened::origin_at(AT_FDCWD, path, LastLink::Followed)
 }
 
 /// Manages the file of a stream that was just opened by a name that does not tell which file it is.
@@ -77,7 +94,7 @@ unsafe fn opened_anew(
             return opened_again(open(path));
         }
         // The descriptor that the path names may be that of the stream itself.
-        let origin = if path.is_null() { None } else { reopened::origin_path(CStr::from_ptr(path)) };
+        let origin = origin(path);
         closing(stream);
         match origin {
             Some(origin) => opened_again(open(origin.path.as_ptr())),

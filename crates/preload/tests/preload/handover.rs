@@ -13,6 +13,15 @@ fn a_descriptor_that_is_opened_once_more_by_its_path_writes_to_the_origin() {
 }
 
 #[test]
+fn a_copy_is_changed_by_no_path_to_its_descriptor_however_it_is_spelled() {
+    let names: Vec<String> = (0..19).map(|index| format!("f{index}")).collect();
+    let files: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 200_000)).collect();
+    let set = Set::new(&files);
+    let paths: Vec<PathBuf> = names.iter().map(|name| set.path(name)).collect();
+    set.same_each_anew(&c_program("spellings"), &paths, &files);
+}
+
+#[test]
 fn a_program_reads_what_it_writes_by_duplicates_and_maps() {
     let files = [("a", 300_000), ("b", 300_000)];
     let set = Set::new(&files);

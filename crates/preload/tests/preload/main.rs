@@ -9,6 +9,7 @@ mod cost;
 mod faults;
 mod handover;
 mod locks;
+mod maps;
 mod programs;
 mod support;
 mod symbols;

@@ -10,20 +10,28 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arc_swap::ArcSwapOption;
 use forebay_config::{Overrides, Settings, tiered};
 use forebay_plugin::WarnOnce;
 use forebay_scratch::RunCounter;
-use forebay_source::{FileOrigin, Owned, PerProcess, Result, hidden_numbers::hidden_count};
+use forebay_source::{FileOrigin, PerProcess, Result, hidden_numbers::hidden_count};
 use forebay_tier::{SourceKey, Stats, Tiered};
 
 use crate::{inside, prefix, run_counts, staged};
 
 /// What this process uses, once it was looked for. A child that was forked meanwhile does not wait for its parent's.
-static STATE: PerProcess<OnceLock<Option<Arc<TierEngine>>>> = PerProcess::empty();
+static STATE: PerProcess<EngineState> = PerProcess::empty();
 /// What was started, here or in a process that forked this one: origin and tiers notice a fork by themselves.
-static STARTED: OnceLock<Arc<TierEngine>> = OnceLock::new();
+static STARTED: ArcSwapOption<TierEngine> = ArcSwapOption::const_empty();
 static END: Once = Once::new();
 static NO_TIERS: WarnOnce = WarnOnce::new();
+
+/// Whether the engine was looked for, and what it is as long as it was not ended.
+#[derive(Debug, Default)]
+struct EngineState {
+    was_looked_for: OnceLock<()>,
+    engine: ArcSwapOption<TierEngine>,
+}
 
 /// What reads of this process go through.
 #[derive(Debug)]
@@ -51,13 +59,15 @@ const END_PATIENCE_MOST: Duration = Duration::from_secs(2);
 
 /// What `use_it` makes of the engine of this process, which is started if need be; nothing where there is none.
 pub(crate) fn with<R>(use_it: impl FnOnce(&TierEngine) -> Option<R>) -> Option<R> {
-    let state: Arc<Owned<OnceLock<Option<Arc<TierEngine>>>>> = STATE.get(OnceLock::new);
-    use_it(state.get_or_init(started).as_ref()?)
+    let state = STATE.get(EngineState::default);
+    state.was_looked_for.get_or_init(|| state.engine.store(started()));
+    let engine = state.engine.load_full()?;
+    use_it(&engine)
 }
 
 fn started() -> Option<Arc<TierEngine>> {
-    if let Some(engine) = STARTED.get() {
-        return Some(Arc::clone(engine));
+    if let Some(engine) = STARTED.load_full() {
+        return Some(engine);
     }
     let engine = start().unwrap_or_else(|error| {
         NO_TIERS.say(format_args!("{error}; files are read without tiers"));
@@ -70,7 +80,7 @@ fn started() -> Option<Arc<TierEngine>> {
         }
         return None;
     };
-    let _is_first = STARTED.set(Arc::clone(&engine));
+    STARTED.store(Some(Arc::clone(&engine)));
     Some(engine)
 }
 
@@ -153,15 +163,26 @@ impl TierEngine {
 /// What `use_it` makes of the engine of this process, if it was started.
 fn peek(use_it: impl FnOnce(&TierEngine)) {
     if let Some(state) = STATE.peek()
-        && let Some(Some(engine)) = state.get()
+        && let Some(engine) = state.engine.load_full()
     {
-        use_it(engine);
+        use_it(&engine);
     }
 }
 
 /// Publishes what was counted, before this process becomes another program.
 pub(crate) fn publish() {
     peek(TierEngine::publish);
+}
+
+/// Ends the tiers of this process for good: their descriptors are closed once no thread is at work with them.
+pub(crate) fn end() {
+    let Some(state) = STATE.peek() else { return };
+    let ended = (state.engine.swap(None), STARTED.swap(None));
+    if let (Some(engine), _) = &ended {
+        engine.publish();
+        engine.tiers.close();
+    }
+    drop(ended);
 }
 
 extern "C" fn at_exit() {

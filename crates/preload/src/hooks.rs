@@ -16,6 +16,7 @@
 //! | `transfer` | `sendfile`, `copy_file_range` |
 //! | `descriptor` | `dup`, `close`, `fcntl`, locks |
 //! | `handover` | `ioctl`, `sendmsg`: the file system or another process gets a descriptor |
+//! | `numbers` | `pipe`, `socket`, `eventfd` and their like: descriptors of ours give way to those of the program |
 //! | `process` | `exec`, `posix_spawn` and their like, `_exit` |
 
 mod attributes;
@@ -26,6 +27,7 @@ mod listing;
 mod lookup;
 mod map;
 mod names;
+mod numbers;
 mod open;
 mod process;
 mod read;

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use forebay_source::{FileOrigin, record_locks::LockSafeFile};
+use forebay_source::{FileOrigin, descriptors::with_high_number, record_locks::LockSafeFile};
 use forebay_tier::DiskTier;
 use rustix::fs::{Mode, OFlags};
 
@@ -65,13 +65,13 @@ fn adopt(fd: RawFd) -> Option<()> {
         return None;
     }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened = LockSafeFile::new(rustix::fs::open(&origin_path, flags, Mode::empty()).ok()?);
-    let found = FileOrigin::new().without_mapping().open_as(id.locator.clone(), &*opened).ok()?;
+    let opened = rustix::fs::open(&origin_path, flags, Mode::empty()).ok()?;
+    let origin = LockSafeFile::new(with_high_number(opened).ok()?);
+    let found = FileOrigin::new().without_mapping().open_as(id.locator.clone(), &*origin).ok()?;
     if !id.is_unchanged(found.id()) {
         return None;
     }
-    let origin = LockSafeFile::new(kernel::kept_beside(opened.as_raw_fd())?);
-    let (identity, copy) = (kernel::current_identity(opened.as_raw_fd())?, kernel::identity(fd)?);
+    let (identity, copy) = (kernel::current_identity(origin.as_raw_fd())?, kernel::identity(fd)?);
     let file = ProgramFile::new(identity, ByteSource::Copy { copy, origin });
     file.share();
     reopened::know(copy.device);

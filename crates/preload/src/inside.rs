@@ -139,7 +139,8 @@ pub(crate) fn forks() -> u32 {
     FORKS.load(Relaxed)
 }
 
-fn is_this_process() -> bool {
+/// False in a child of `vfork`.
+pub(crate) fn is_this_process() -> bool {
     let known = PROCESS.load(Acquire);
     known == 0 || known == process_number()
 }

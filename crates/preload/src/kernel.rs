@@ -11,7 +11,7 @@ use std::{
     path::PathBuf,
 };
 
-use forebay_source::hidden_numbers;
+use forebay_source::{hidden_numbers, record_locks};
 use rustix::{
     fs::{AtFlags, FileType, OFlags, SeekFrom, Statx, StatxFlags},
     io::{DupFlags, FdFlags},
@@ -112,9 +112,14 @@ pub(crate) fn set_position(fd: RawFd, at: u64) -> bool {
     borrowed(fd).is_some_and(|fd| rustix::fs::seek(fd, SeekFrom::Start(at)).is_ok())
 }
 
-/// Another descriptor of the open file, under a number that the program does not use and closed on `exec`.
+/// Another descriptor of the open file, under a number that the program does not use and closed on `exec`; nothing where none is left, or where the
+/// program has a record lock on the file, so that this one could not be closed.
 pub(crate) fn kept_beside(fd: RawFd) -> Option<OwnedFd> {
-    hidden_numbers::hidden(borrowed(fd)?).ok()
+    let file = borrowed(fd)?;
+    if record_locks::is_locked(file) {
+        return None;
+    }
+    hidden_numbers::hidden(file).ok()
 }
 
 /// A number that differs for most files, of whichever kind; nothing where `fd` is not open.
@@ -137,6 +142,19 @@ pub(crate) fn lay_over(from: RawFd, onto: RawFd) -> bool {
     laid.is_ok()
 }
 
+/// 0 where a number is left, and else -1 with the kernel's error.
+pub(crate) fn look_for_a_number() -> libc::c_int {
+    // SAFETY: the calls take numbers; what is closed is what was made, which nobody else knows of.
+    unsafe {
+        let made = libc::syscall(libc::SYS_eventfd2, 0, libc::O_CLOEXEC);
+        if made < 0 {
+            return -1;
+        }
+        libc::syscall(libc::SYS_close, made);
+        0
+    }
+}
+
 /// Reads from `file` at `at`.
 pub(crate) fn pread(file: &OwnedFd, into: &mut [u8], at: u64) -> Option<usize> {
     let mut filled = 0;
@@ -154,6 +172,21 @@ pub(crate) fn pread(file: &OwnedFd, into: &mut [u8], at: u64) -> Option<usize> {
 /// Writes to `fd`, as much as it takes.
 pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> Result<usize, rustix::io::Errno> {
     rustix::io::write(borrowed(fd).ok_or(rustix::io::Errno::BADF)?, bytes)
+}
+
+/// The bytes of the program's memory at `address`; nothing where there is none, which is for the kernel to refuse.
+pub(crate) fn read_memory<const LEN: usize>(address: usize) -> Option<[u8; LEN]> {
+    let mut bytes = [0; LEN];
+    let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: LEN };
+    let from = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(address), iov_len: LEN };
+    // SAFETY: the call writes to memory of our own, and reads where there is memory.
+    let len = unsafe { libc::process_vm_readv(libc::getpid(), &raw const into, 1, &raw const from, 1, 0) };
+    if len < 0 && std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT) && address != 0 {
+        // The call is forbidden here.
+        // SAFETY: the program passes the address of as many bytes.
+        return Some(unsafe { std::ptr::with_exposed_provenance::<[u8; LEN]>(address).read_unaligned() });
+    }
+    (usize::try_from(len) == Ok(LEN)).then_some(bytes)
 }
 
 /// The number of a descriptor of ours.

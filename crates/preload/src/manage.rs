@@ -9,7 +9,7 @@ use std::{
 use forebay_scratch::RunCounter;
 use forebay_source::{
     Locator, descriptors,
-    record_locks::{self, LockSafeFile},
+    record_locks::{self, LockAttempt, LockSafeFile},
 };
 use forebay_tier::SourceKey;
 use rustix::fs::{Mode, OFlags};
@@ -22,7 +22,7 @@ use crate::{
     program_file::{BlockReader, ByteSource, ProgramFile},
     reopened, run_counts,
     slots::{self, SlotKind},
-    writers,
+    staged, writers,
 };
 
 /// Who reads by a descriptor.
@@ -168,24 +168,59 @@ pub(crate) fn unlay(fd: RawFd) {
 
 /// The program is about to take a record lock (`fcntl`, `lockf`) by `fd`. All that it has open of the file is the origin from now on, so that
 /// the lock is dropped when it closes one of these, and no earlier.
-pub(crate) fn will_lock(fd: RawFd) {
+pub(crate) fn will_lock(fd: RawFd) -> Option<LockAttempt> {
     unlay(fd);
     if !prefix::is_on() {
+        return None;
+    }
+    inside::run(|| {
+        let opened = kernel::borrowed(fd)?;
+        let identity = kernel::identity(fd)?;
+        // Before, as what is kept beside a copy cannot be closed once there is a lock; and after, for what was opened meanwhile.
+        copies_back_to_origin(&identity);
+        let attempt = record_locks::will_lock(opened);
+        copies_back_to_origin(&identity);
+        attempt
+    })
+}
+
+fn copies_back_to_origin(identity: &KernelIdentity) {
+    let copies = slots::numbers().filter(|number| slots::kind(*number) == SlotKind::Copy);
+    for copy in copies.collect::<Vec<_>>() {
+        if let Some(file) = slots::file(copy).filter(|file| file.identity.is_same_file(identity)) {
+            back_to_origin(&file);
+        }
+    }
+}
+
+/// The program has tried to take a record lock.
+pub(crate) fn tried_to_lock(attempt: LockAttempt, is_taken: bool) {
+    let _noted = inside::run(|| {
+        record_locks::tried_to_lock(attempt, is_taken);
+        Some(())
+    });
+}
+
+/// The program is about to close `fd`, by which it loses all record locks on its file.
+#[inline]
+pub(crate) fn unlocking(fd: RawFd) {
+    if fd < 0 || !record_locks::has_any() {
         return;
     }
     let _noted = inside::run(|| {
-        let opened = kernel::borrowed(fd)?;
-        let identity = kernel::identity(fd)?;
-        record_locks::will_lock(opened);
-        for copy in
-            slots::numbers().filter(|number| slots::kind(*number) == SlotKind::Copy).collect::<Vec<_>>()
-        {
-            if let Some(file) = slots::file(copy).filter(|file| file.identity.is_same_file(&identity)) {
-                back_to_origin(&file);
-            }
-        }
+        record_locks::unlocking(kernel::borrowed(fd)?);
         Some(())
     });
+}
+
+/// The program has closed numbers, whichever they are.
+pub(crate) fn closed_several() {
+    if record_locks::has_any() {
+        let _looked = inside::run(|| {
+            record_locks::close_parked();
+            Some(())
+        });
+    }
 }
 
 /// Serves reads of `fd`, which is open on the origin, by the tiers.
@@ -245,8 +280,16 @@ pub(crate) fn written(identity: &KernelIdentity, path: impl rustix::path::Arg) {
     });
 }
 
+/// The program has just got the number `fd` for a file that is none of ours to manage; it may have been closed by a call that no hook sees.
+pub(crate) fn left_open(fd: RawFd) {
+    if slots::kind(fd) != SlotKind::Plain {
+        closing(fd);
+    }
+}
+
 /// `fd` is about to be closed, or to become another file.
 pub(crate) fn closing(fd: RawFd) {
+    unlocking(fd);
     if slots::kind(fd) == SlotKind::Plain {
         return;
     }
@@ -318,21 +361,59 @@ pub(crate) fn before_sending(fd: RawFd) {
     });
 }
 
-/// The program has no number left: descriptors of ours among its own are closed; true where it may try again.
+/// What of ours is closed for the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// Files: those that the program has open are the origin's from now on, and copies are used again for what it opens later.
+    Files,
+    /// The tiers as well, for good.
+    Tiers,
+}
+
+impl GivenUp {
+    /// One after the other, as long as the program has no number.
+    pub(crate) const ALL: [Self; 2] = [Self::Files, Self::Tiers];
+}
+
+/// The program has no number left: descriptors of ours are closed; true where it may try again.
 #[cold]
-pub(crate) fn give_way() -> bool {
+pub(crate) fn give_way(given_up: GivenUp) -> bool {
     let gave = inside::run(|| {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
         own_numbers::between(0, u32::try_from(limit).unwrap_or(u32::MAX)).next()?;
-        let copies: Vec<RawFd> = slots::numbers().collect();
-        for fd in &copies {
-            if let Some(file) = slots::file(*fd) {
-                leave(&file, *fd);
-            }
-        }
-        Some(descriptors::give_way() || !copies.is_empty())
+        give_up(given_up);
+        Some(())
     });
-    gave.unwrap_or(false)
+    gave.is_some()
+}
+
+/// The program wants the number `fd`, which is one of ours; true where it may have it.
+#[cold]
+pub(crate) fn give_way_at(fd: RawFd) -> bool {
+    let gave = inside::run(|| {
+        let is_free = |given_up: &GivenUp| {
+            give_up(*given_up);
+            !own_numbers::has(fd)
+        };
+        GivenUp::ALL.iter().any(is_free).then_some(())
+    });
+    gave.is_some()
+}
+
+fn give_up(given_up: GivenUp) {
+    for fd in slots::numbers().collect::<Vec<_>>() {
+        if let Some(file) = slots::file(fd) {
+            leave(&file, fd);
+        }
+    }
+    if given_up == GivenUp::Tiers {
+        // Names of staged files are still looked for.
+        if !staged::is_on() {
+            prefix::switch_off();
+        }
+        engine::end();
+    }
+    descriptors::give_way();
 }
 
 /// `new` is a duplicate of `fd` by now.
@@ -340,6 +421,7 @@ pub(crate) fn duplicated(fd: RawFd, new: RawFd) {
     if new < 0 || fd == new {
         return;
     }
+    own_numbers::forget(new);
     let is_plain = slots::kind(fd) == SlotKind::Plain && slots::kind(new) == SlotKind::Plain;
     if is_plain && !writers::has_any() {
         return;

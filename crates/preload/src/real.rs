@@ -14,7 +14,7 @@ use std::{
 
 use libc::{
     DIR, FILE, c_char, c_int, c_uint, c_ulong, c_void, gid_t, iovec, mmsghdr, mode_t, msghdr, off_t, size_t,
-    ssize_t, timespec, timeval, uid_t,
+    sockaddr, socklen_t, ssize_t, timespec, timeval, uid_t,
 };
 
 /// What a function answers that this system does not have, with `ENOSYS`.
@@ -264,6 +264,20 @@ functions! {
     posix_spawnp(pid: *mut c_int, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *mut c_char, variables: *const *mut c_char) -> c_int;
     fsync(fd: c_int) -> c_int;
     fdatasync(fd: c_int) -> c_int;
+    pipe(into: *mut c_int) -> c_int;
+    pipe2(into: *mut c_int, flags: c_int) -> c_int;
+    socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    socketpair(domain: c_int, kind: c_int, protocol: c_int, into: *mut c_int) -> c_int;
+    accept(socket: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int;
+    accept4(socket: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int;
+    eventfd(first: c_uint, flags: c_int) -> c_int;
+    epoll_create(size: c_int) -> c_int;
+    epoll_create1(flags: c_int) -> c_int;
+    timerfd_create(clock: c_int, flags: c_int) -> c_int;
+    signalfd(fd: c_int, signals: *const c_void, flags: c_int) -> c_int;
+    inotify_init() -> c_int;
+    inotify_init1(flags: c_int) -> c_int;
+    memfd_create(name: *const c_char, flags: c_uint) -> c_int;
     chdir(path: *const c_char) -> c_int;
     fchdir(fd: c_int) -> c_int;
 }

@@ -80,7 +80,7 @@ impl OwnFolder {
         let not_ours =
             || Error::new(ErrorKind::Denied, "is not a folder of this user alone").at(path.display());
         let opened = retry_when_exhausted(|| Ok(rustix::fs::openat(&from, name, flags, Mode::empty())?));
-        let descriptor = opened.map_err(|error| {
+        let descriptor = opened.and_then(with_high_number).map_err(|error| {
             // A link, or no folder at all.
             let is_other = [Errno::LOOP, Errno::NOTDIR].map(|errno| Some(errno.raw_os_error()));
             if is_other.contains(&error.raw_os_error()) {
@@ -88,7 +88,6 @@ impl OwnFolder {
             }
             Error::from_io(error).at(path.display())
         })?;
-        let descriptor = with_high_number(descriptor);
         let facts = FileFacts::of(&descriptor).map_err(|error| error.at(path.display()))?;
         if !facts.is_folder() || !facts.is_private() {
             return Err(not_ours());
@@ -132,7 +131,8 @@ impl OwnFolder {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let opened = retry_when_exhausted(|| Ok(rustix::fs::openat(&self.descriptor, name, flags, mode)?));
-        let file = File::from(with_high_number(opened.map_err(|error| self.io_at(error, name))?));
+        let opened = opened.and_then(with_high_number).map_err(|error| self.io_at(error, name))?;
+        let file = File::from(opened);
         let facts = FileFacts::of(&file).map_err(|error| error.at(self.path.join(name).display()))?;
         if !facts.is_file() || !facts.is_private() {
             let error = Error::new(ErrorKind::Denied, "belongs to another user");

@@ -234,18 +234,22 @@ fn raised_limit() -> Option<u64> {
 
 /// `file` under a number that `select` cannot take, unless there are few or the limit forbids it: many files of ours would
 /// otherwise push the program's own beyond what `select` can wait for.
-pub fn with_high_number(file: OwnedFd) -> OwnedFd {
+///
+/// In a program that does not know of us it has a hidden number, or is closed and refused: it would take a number that the program expects to get.
+pub fn with_high_number(file: OwnedFd) -> io::Result<OwnedFd> {
     if is_unseen() {
-        let Ok(hidden) = hidden_numbers::hidden(&file) else { return file };
+        // The program may be closing all numbers that it does not know, and must not be given this one before we are done with it.
+        hidden_numbers::take(&file);
+        let hidden = retry_when_exhausted(|| hidden_numbers::hidden(&file));
         record_locks::close(file);
         return hidden;
     }
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if file.as_raw_fd() < KEPT_NUMBERS || allowed < SELECT_NUMBERS + 2 * MOST_DESCRIPTORS {
-        return file;
+        return Ok(file);
     }
     let lowest = i32::try_from(SELECT_NUMBERS).unwrap_or(0);
-    rustix::io::fcntl_dupfd_cloexec(&file, lowest).unwrap_or(file)
+    Ok(rustix::io::fcntl_dupfd_cloexec(&file, lowest).unwrap_or(file))
 }
 
 #[cfg(test)]
@@ -315,7 +319,7 @@ mod tests {
 
     #[test]
     fn many_files_leave_the_numbers_of_select_to_others_and_few_keep_theirs() {
-        let number_of = |file: OwnedFd| with_high_number(file).as_raw_fd();
+        let number_of = |file: OwnedFd| with_high_number(file).unwrap().as_raw_fd();
         let file = OwnedFd::from(fs::File::open("/dev/null").unwrap());
         let few = file.as_raw_fd();
         let many = rustix::io::fcntl_dupfd_cloexec(&file, KEPT_NUMBERS).unwrap();

@@ -30,7 +30,7 @@ use crate::{
     mapping_mode::MappedCopy,
     prefetch::{LINE, prefetch_line},
     process::{Owned, PerProcess, ProcessIdentity, current},
-    record_locks::LockSafeFile,
+    record_locks::{self, LockSafeFile},
 };
 
 /// A number that no descriptor has.
@@ -443,8 +443,11 @@ impl FilePool {
                 opened => return opened.map_err(io::Error::from),
             }
         };
-        let file = self.budget(|budget| budget.retry(open)).map_err(Error::from_io)?;
-        let file = LockSafeFile::new(descriptors::with_high_number(file));
+        if record_locks::is_locked_at(path) {
+            return Err(Error::new(ErrorKind::Denied, "the program has a record lock on it"));
+        }
+        let opened = self.budget(|budget| budget.retry(open));
+        let file = LockSafeFile::new(opened.and_then(descriptors::with_high_number).map_err(Error::from_io)?);
         let stamp = FileStat::of(&*file)?;
         Ok((file, stamp))
     }

@@ -1,26 +1,42 @@
 //! POSIX record locks (`fcntl`, `lockf`) of the program around us: to close any descriptor of a file drops the locks that the process holds
-//! on it. Descriptors of ours that are open on a locked file are therefore parked, and closed once that lock is gone.
+//! on it. Descriptors of ours that are open on a locked file are therefore parked, and closed once that lock is gone; none is opened
+//! meanwhile, so that few are parked.
 //!
-//! A lock is known by the number that it was taken by: it is gone at the latest when that number is closed. Locks are not inherited
-//! by forked children, and neither is what is known of them here.
+//! A lock is known by the number that it was taken by last: it is gone at the latest when that number is closed, or any other that the program has
+//! of the file. Locks are not inherited by forked children, and neither is what is known of them here.
 
 use std::{
     fs::File,
     ops::Deref,
     os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
-    sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
+    path::Path,
+    sync::{
+        PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use rustix::fs::Stat;
 
 use crate::process::PerProcess;
 
-/// A number that a lock was taken by, and the file it was open on.
-#[derive(Debug, PartialEq, Eq)]
-struct RecordLock {
-    number: RawFd,
+/// A file that the program has locked, or is about to.
+#[derive(Debug)]
+struct LockedInode {
     file: InodeKey,
+    /// By which it was locked last.
+    number: RawFd,
+    is_held: bool,
+    /// Attempts to lock it that are under way.
+    attempts: u32,
+    /// Descriptors of ours that cannot be closed.
+    parked: Vec<OwnedFd>,
 }
+
+/// A lock that the program is about to take.
+#[must_use]
+#[derive(Debug)]
+pub struct LockAttempt(InodeKey);
 
 /// Which file it is, with whichever bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,32 +57,80 @@ impl InodeKey {
 
 #[derive(Debug, Default)]
 struct RecordLocks {
-    /// Held for reading while a descriptor is closed, so that no lock is taken between the look and the close.
-    locked: RwLock<Vec<RecordLock>>,
-    parked: Mutex<Vec<OwnedFd>>,
+    /// Held while a descriptor is closed, so that no lock is taken between the look and the close.
+    inodes: RwLock<Vec<LockedInode>>,
 }
 
 static LOCKS: PerProcess<RecordLocks> = PerProcess::empty();
+/// True once anything was locked.
+static HAS_ANY: AtomicBool = AtomicBool::new(false);
+
+/// True where the program may have record locks.
+#[inline]
+pub fn has_any() -> bool {
+    HAS_ANY.load(Relaxed)
+}
 
 /// Notes that the program is about to take a record lock by `descriptor`.
-pub fn will_lock(descriptor: impl AsFd) {
+pub fn will_lock(descriptor: impl AsFd) -> Option<LockAttempt> {
     let descriptor = descriptor.as_fd();
-    let Some(file) = InodeKey::of(descriptor) else { return };
-    let lock = RecordLock { number: descriptor.as_raw_fd(), file };
+    let (file, number) = (InodeKey::of(descriptor)?, descriptor.as_raw_fd());
+    HAS_ANY.store(true, Relaxed);
     LOCKS.with(RecordLocks::default, |locks| {
-        locks.close_parked();
-        let mut locked = locks.locked.write().unwrap_or_else(PoisonError::into_inner);
-        locked.retain(|known| known.is_held() && *known != lock);
-        locked.push(lock);
+        let mut inodes = locks.write();
+        inodes.retain(LockedInode::may_be_held);
+        match inodes.iter_mut().find(|inode| inode.file == file) {
+            Some(known) => (known.number, known.attempts) = (number, known.attempts + 1),
+            None => {
+                inodes.push(LockedInode { file, number, is_held: false, attempts: 1, parked: Vec::new() });
+            }
+        }
+    });
+    Some(LockAttempt(file))
+}
+
+/// Notes whether the program got the lock.
+pub fn tried_to_lock(attempt: LockAttempt, is_taken: bool) {
+    LOCKS.with(RecordLocks::default, |locks| {
+        let mut inodes = locks.write();
+        if let Some(inode) = inodes.iter_mut().find(|inode| inode.file == attempt.0) {
+            inode.attempts = inode.attempts.saturating_sub(1);
+            inode.is_held |= is_taken;
+        }
+        inodes.retain(LockedInode::may_be_held);
+    });
+}
+
+/// The program is about to close `descriptor`, by which it loses all locks on the file.
+pub fn unlocking(descriptor: impl AsFd) {
+    let Some(file) = InodeKey::of(descriptor) else { return };
+    LOCKS.with(RecordLocks::default, |locks| {
+        if !locks.read().iter().any(|inode| inode.file == file) {
+            return;
+        }
+        let mut inodes = locks.write();
+        inodes.iter_mut().filter(|inode| inode.file == file).for_each(|inode| inode.is_held = false);
+        inodes.retain(LockedInode::may_be_held);
     });
 }
 
 /// The program has just opened `number`: locks that were taken by it before are gone.
 pub fn opened(number: RawFd) {
+    if !has_any() {
+        return;
+    }
     LOCKS.with(RecordLocks::default, |locks| {
-        if locks.read().iter().any(|lock| lock.number == number) {
-            let mut locked = locks.locked.write().unwrap_or_else(PoisonError::into_inner);
-            locked.retain(|lock| lock.number != number);
+        if locks.read().iter().any(|inode| inode.number == number) {
+            locks.write().retain(|inode| inode.number != number || inode.attempts > 0);
+        }
+    });
+}
+
+/// Closes what was parked for locks that are gone.
+pub fn close_parked() {
+    LOCKS.with(RecordLocks::default, |locks| {
+        if !locks.read().is_empty() {
+            locks.write().retain(LockedInode::may_be_held);
         }
     });
 }
@@ -74,56 +138,68 @@ pub fn opened(number: RawFd) {
 /// Closes `file`; where the program has a lock on it, later.
 pub fn close(file: OwnedFd) {
     LOCKS.with(RecordLocks::default, |locks| {
-        let locked = locks.read();
-        if !locked.is_empty() && is_locked(&locked, &file) {
-            locks.parked().push(file);
+        let inodes = locks.read();
+        if inodes.is_empty() {
+            drop(file);
             return;
         }
-        drop(file);
-        drop(locked);
-        locks.close_parked();
+        drop(inodes);
+        let mut inodes = locks.write();
+        inodes.retain(LockedInode::may_be_held);
+        let key = InodeKey::of(&file);
+        match inodes.iter_mut().find(|inode| Some(inode.file) == key) {
+            Some(inode) => inode.parked.push(file),
+            None => drop(file),
+        }
     });
 }
 
 /// What `close` gives, which closes a descriptor of `file`; nothing, and without a call, where the program has a lock on it.
 pub fn unless_locked<R>(file: impl AsFd, close: impl FnOnce() -> R) -> Option<R> {
     LOCKS.with(RecordLocks::default, |locks| {
-        let locked = locks.read();
-        if !locked.is_empty() && is_locked(&locked, file) {
+        let inodes = locks.read();
+        if !inodes.is_empty() && InodeKey::of(file).is_some_and(|key| is_among(&inodes, key)) {
             return None;
         }
         Some(close())
     })
 }
 
+/// True where the program has a lock on `file`: a descriptor of it that is opened now cannot be closed.
+pub fn is_locked(file: impl AsFd) -> bool {
+    has_any() && InodeKey::of(file).is_some_and(is_locked_inode)
+}
+
+/// The same for the file at `path`.
+pub(crate) fn is_locked_at(path: &Path) -> bool {
+    has_any() && rustix::fs::stat(path).is_ok_and(|found| is_locked_inode(InodeKey::new(&found)))
+}
+
+fn is_locked_inode(file: InodeKey) -> bool {
+    LOCKS.with(RecordLocks::default, |locks| is_among(&locks.read(), file))
+}
+
+fn is_among(inodes: &[LockedInode], file: InodeKey) -> bool {
+    inodes.iter().any(|inode| inode.file == file && inode.may_be_held())
+}
+
 impl RecordLocks {
-    fn read(&self) -> RwLockReadGuard<'_, Vec<RecordLock>> {
-        self.locked.read().unwrap_or_else(PoisonError::into_inner)
+    // Each change is whole or absent, whichever thread panicked elsewhere.
+    fn read(&self) -> RwLockReadGuard<'_, Vec<LockedInode>> {
+        self.inodes.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes what was parked for locks that are gone.
-    fn close_parked(&self) {
-        let locked = self.read();
-        let mut parked = self.parked();
-        parked.retain(|file| is_locked(&locked, file));
-    }
-
-    fn parked(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
-        // Descriptors are added and taken as a whole.
-        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, Vec<LockedInode>> {
+        self.inodes.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn is_locked(locked: &[RecordLock], file: impl AsFd) -> bool {
-    let Some(file) = InodeKey::of(file) else { return false };
-    locked.iter().any(|lock| lock.file == file && lock.is_held())
-}
-
-impl RecordLock {
-    /// True while the lock may be held.
-    fn is_held(&self) -> bool {
+impl LockedInode {
+    /// True while the lock may be held: the program may have closed the number by a call that nobody sees.
+    fn may_be_held(&self) -> bool {
         let link = format!("/proc/self/fd/{}", self.number);
-        rustix::fs::stat(link).is_ok_and(|found| InodeKey::new(&found) == self.file)
+        let is_open = || rustix::fs::stat(link).is_ok_and(|found| InodeKey::new(&found) == self.file);
+        self.attempts > 0 || self.is_held && is_open()
     }
 }
 
@@ -175,7 +251,8 @@ mod tests {
         fs::write(&free, "b").unwrap();
         let open = |path| LockSafeFile::new(File::open(path).unwrap());
         let program = File::open(&locked).unwrap();
-        will_lock(&program);
+        tried_to_lock(will_lock(&program).unwrap(), true);
+        assert!(is_locked(&program) && is_locked_at(&locked) && !is_locked_at(&free));
         let (ours, other) = (open(&locked), open(&free));
         let (number, other_number) = (ours.as_raw_fd(), other.as_raw_fd());
         assert_eq!(unless_locked(&*ours, || ()), None);
@@ -187,5 +264,23 @@ mod tests {
         assert_eq!(unless_locked(&*next, || ()), Some(()));
         drop(next);
         assert!(!is_open(number));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_parked_is_closed_with_any_descriptor_of_the_program_and_nothing_is_for_a_lock_that_failed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let [program, second] = [(), ()].map(|()| File::open(file.path()).unwrap());
+        let ours = LockSafeFile::new(File::open(file.path()).unwrap());
+        let number = ours.as_raw_fd();
+        let refused = will_lock(&program).unwrap();
+        assert!(is_locked(&program), "it may be taken at any moment");
+        tried_to_lock(refused, false);
+        assert!(!is_locked(&program));
+        tried_to_lock(will_lock(&program).unwrap(), true);
+        drop(ours);
+        assert!(is_open(number));
+        unlocking(&second);
+        assert!(!is_open(number) && !is_locked(&program));
     }
 }

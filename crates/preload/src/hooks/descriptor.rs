@@ -2,9 +2,9 @@
 
 #![expect(unsafe_code, reason = "is called in place of functions of the C library")]
 
-use libc::{c_int, c_uint, off_t};
+use libc::{c_int, c_short, c_uint, off_t};
 
-use super::{exported, open::with_a_number};
+use super::{exported, numbers::with_a_number};
 use crate::{
     inside, kernel, manage, own_numbers, real,
     slots::{self, SlotKind},
@@ -27,29 +27,43 @@ fn close_between(first: c_uint, last: c_uint, close: impl Fn(c_uint, c_uint) -> 
         }
         from = own + 1;
     }
-    if from <= last { close(from, last) } else { 0 }
+    let closed = if from <= last { close(from, last) } else { 0 };
+    manage::closed_several();
+    closed
 }
 
-/// True where `fd` is no number of the program's, as far as it knows; the call is refused as for one that is not open.
+/// Has the number `onto` be the program's, which lays a descriptor over it; false, with an error that the kernel has for such a moment, where
+/// another thread is at work with our file of that number.
 #[inline]
-fn is_hidden(fd: c_int) -> bool {
-    if !own_numbers::has(fd) {
-        return false;
+fn is_free(onto: c_int) -> bool {
+    if !own_numbers::has(onto) || !inside::is_program() || !inside::is_this_process() {
+        return true;
     }
-    let is_hidden = inside::is_program();
-    if is_hidden {
-        inside::set_errno(libc::EBADF);
-    }
-    is_hidden
-}
-
-/// True where the program lays a descriptor over a number of ours. It is told that the number is busy: it can only have chosen it blindly.
-fn is_taken(onto: c_int) -> bool {
-    let is_taken = own_numbers::has(onto) && inside::is_program();
-    if is_taken {
+    let is_free = manage::give_way_at(onto);
+    if !is_free {
         inside::set_errno(libc::EBUSY);
     }
-    is_taken
+    is_free
+}
+
+/// Lays `fd` over `onto` by `lay`.
+fn laid_over(fd: c_int, onto: c_int, is_inherited: bool, lay: impl Fn(c_int) -> c_int) -> c_int {
+    let fd = own_numbers::as_seen(fd);
+    if fd < 0 || onto < 0 {
+        return lay(fd);
+    }
+    if !is_free(onto) {
+        return -1;
+    }
+    if onto > libc::STDERR_FILENO && is_inherited {
+        manage::before_naming(fd);
+    }
+    if fd != onto {
+        manage::unlocking(onto);
+    }
+    let new = lay(fd);
+    manage::duplicated(fd, new);
+    new
 }
 
 fn is_lock(command: c_int) -> bool {
@@ -65,20 +79,49 @@ fn is_lock(command: c_int) -> bool {
     )
 }
 
+/// True where the structure at `argument` asks for the end of a lock.
+fn is_unlock(argument: usize) -> bool {
+    // The type is what it begins with.
+    kernel::read_memory(argument)
+        .is_some_and(|kind| c_int::from(c_short::from_ne_bytes(kind)) == libc::F_UNLCK)
+}
+
+/// Takes a record lock by `lock`.
+fn locked(fd: c_int, lock: impl Fn(c_int) -> c_int) -> c_int {
+    let attempt = manage::will_lock(fd);
+    let answer = lock(fd);
+    if let Some(attempt) = attempt {
+        manage::tried_to_lock(attempt, answer == 0);
+    }
+    answer
+}
+
+/// Asks the origin by `call`.
+fn unlaid(fd: c_int, call: impl Fn(c_int) -> c_int) -> c_int {
+    manage::unlay(fd);
+    call(fd)
+}
+
+/// `lockf` by `call`, which is the C library's own.
+fn lock_rest(fd: c_int, command: c_int, call: impl Fn(c_int) -> c_int) -> c_int {
+    let fd = own_numbers::as_seen(fd);
+    if matches!(command, libc::F_LOCK | libc::F_TLOCK) { locked(fd, call) } else { unlaid(fd, call) }
+}
+
 /// `fcntl` by `call`, which is the C library's own.
-fn control(fd: c_int, command: c_int, call: impl Fn(c_int) -> c_int) -> c_int {
+fn control(fd: c_int, (command, argument): (c_int, usize), call: impl Fn(c_int) -> c_int) -> c_int {
+    let fd = own_numbers::as_seen(fd);
     let kind = slots::kind(fd);
     if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
         if command == libc::F_DUPFD {
             manage::before_naming(fd);
         }
-        let new = call(fd);
+        let new = with_a_number(|| call(fd));
         manage::duplicated(fd, new);
         return new;
     }
     if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
-        manage::will_lock(fd);
-        return call(fd);
+        return if is_unlock(argument) { unlaid(fd, call) } else { locked(fd, call) };
     }
     if kind != SlotKind::Copy {
         return call(fd);
@@ -104,6 +147,7 @@ fn control(fd: c_int, command: c_int, call: impl Fn(c_int) -> c_int) -> c_int {
 // SAFETY of all that follow: the arguments are handed on as they came.
 exported! {
     fn dup(fd: c_int) -> c_int {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         let new = with_a_number(|| unsafe { real::dup(fd) });
         manage::duplicated(fd, new);
@@ -111,39 +155,20 @@ exported! {
     }
 
     fn dup2(fd: c_int, onto: c_int) -> c_int {
-        if is_taken(onto) {
-            return -1;
-        }
-        if onto > libc::STDERR_FILENO {
-            manage::before_naming(fd);
-        }
         // SAFETY: above.
-        let new = unsafe { real::dup2(fd, onto) };
-        manage::duplicated(fd, new);
-        new
+        laid_over(fd, onto, true, |fd| unsafe { real::dup2(fd, onto) })
     }
 
     fn dup3(fd: c_int, onto: c_int, flags: c_int) -> c_int {
-        if is_taken(onto) {
-            return -1;
-        }
-        if onto > libc::STDERR_FILENO && flags & libc::O_CLOEXEC == 0 {
-            manage::before_naming(fd);
-        }
         // SAFETY: above.
-        let new = unsafe { real::dup3(fd, onto, flags) };
-        manage::duplicated(fd, new);
-        new
+        laid_over(fd, onto, flags & libc::O_CLOEXEC == 0, |fd| unsafe { real::dup3(fd, onto, flags) })
     }
 
     fn close(fd: c_int) -> c_int {
-        if is_hidden(fd) {
-            return -1;
-        }
-        own_numbers::forget(fd);
+        let fd = own_numbers::as_seen(fd);
         manage::closing(fd);
         // SAFETY: above.
-        unsafe { real::close(fd) }
+        own_numbers::closing(fd, || unsafe { real::close(fd) })
     }
 
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
@@ -163,29 +188,28 @@ exported! {
 
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         // SAFETY: above.
-        control(fd, command, |fd| unsafe { real::fcntl(fd, command, argument) })
+        control(fd, (command, argument), |fd| unsafe { real::fcntl(fd, command, argument) })
     }
 
     fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
         // SAFETY: above.
-        control(fd, command, |fd| unsafe { real::fcntl64(fd, command, argument) })
+        control(fd, (command, argument), |fd| unsafe { real::fcntl64(fd, command, argument) })
     }
 
     fn flock(fd: c_int, operation: c_int) -> c_int {
+        let fd = own_numbers::as_seen(fd);
         manage::unlay(fd);
         // SAFETY: above.
         unsafe { real::flock(fd, operation) }
     }
 
     fn lockf(fd: c_int, command: c_int, len: off_t) -> c_int {
-        manage::will_lock(fd);
         // SAFETY: above.
-        unsafe { real::lockf(fd, command, len) }
+        lock_rest(fd, command, |fd| unsafe { real::lockf(fd, command, len) })
     }
 
     fn lockf64(fd: c_int, command: c_int, len: off_t) -> c_int {
-        manage::will_lock(fd);
         // SAFETY: above.
-        unsafe { real::lockf64(fd, command, len) }
+        lock_rest(fd, command, |fd| unsafe { real::lockf64(fd, command, len) })
     }
 }

@@ -9,7 +9,7 @@ use libc::{c_int, c_uint, c_ulong, cmsghdr, mmsghdr, msghdr, ssize_t};
 
 use super::exported;
 use crate::{
-    manage, real,
+    kernel, manage, own_numbers, real,
     slots::{self, SlotKind},
 };
 
@@ -38,8 +38,12 @@ unsafe fn each_sent(message: *const msghdr, sent: impl Fn(c_int)) {
             // SAFETY: the bytes of a message follow its header.
             let data = unsafe { libc::CMSG_DATA(header) };
             let before = data.addr() - header.addr();
-            let count = (found.cmsg_len as usize).saturating_sub(before) / size_of::<c_int>();
-            // SAFETY: the message says that so many numbers follow, at a place that is aligned for them.
+            // A header may state more than there is: the kernel refuses the message.
+            // SAFETY: as the caller promises.
+            let (start, all) = unsafe { ((*message).msg_control.addr(), (*message).msg_controllen as usize) };
+            let left = start.saturating_add(all).saturating_sub(header.addr());
+            let count = (found.cmsg_len as usize).min(left).saturating_sub(before) / size_of::<c_int>();
+            // SAFETY: so many numbers follow within the control messages, at a place that is aligned for them.
             unsafe { slice::from_raw_parts(data.cast::<c_int>(), count) }.iter().for_each(|fd| sent(*fd));
         }
         // SAFETY: as for the first.
@@ -65,13 +69,14 @@ unsafe fn sending(message: *const msghdr) {
 // SAFETY of all that follow: the arguments are handed on as they came.
 exported! {
     fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+        let fd = own_numbers::as_seen(fd);
         if slots::kind(fd) == SlotKind::Copy && !OF_NUMBER.contains(&request) {
             manage::unlay(fd);
         }
         let from = match request {
-            CLONE => c_int::try_from(argument).ok(),
-            // SAFETY: the argument of this request is a structure that begins with the number, as 64 bits.
-            CLONE_RANGE if argument != 0 => c_int::try_from(unsafe { (argument as *const i64).read_unaligned() }).ok(),
+            // Callers pass an `int`, and leave the rest of the register as it was.
+            CLONE => Some(argument as c_int),
+            CLONE_RANGE => kernel::read_memory(argument).and_then(|number| c_int::try_from(i64::from_ne_bytes(number)).ok()),
             _ => None,
         };
         if let Some(from) = from {

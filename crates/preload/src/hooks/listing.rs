@@ -4,7 +4,7 @@
 
 use libc::{DIR, c_char, c_int, c_void};
 
-use super::exported;
+use super::{exported, numbers::with_a_number};
 use crate::{real, staged};
 
 /// Lists by `call` what is in folders, all staged files being there.
@@ -31,7 +31,7 @@ unsafe fn opened_folder(folder: *mut DIR) -> *mut DIR {
 exported! {
     fn opendir(path: *const c_char) -> *mut DIR {
         // SAFETY: above.
-        unsafe { opened_folder(real::opendir(path)) }
+        unsafe { opened_folder(with_a_number(|| real::opendir(path))) }
     }
 
     fn fdopendir(fd: c_int) -> *mut DIR {

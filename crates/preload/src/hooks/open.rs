@@ -9,7 +9,11 @@ use std::ffi::CStr;
 
 use libc::{AT_FDCWD, c_char, c_int, mode_t, off_t};
 
-use super::{exported, names::change};
+use super::{
+    exported,
+    names::change,
+    numbers::{with_a_name, with_a_number},
+};
 use crate::{
     inherited, inside, kernel,
     manage::{self, OpenedBy},
@@ -32,16 +36,6 @@ unsafe fn may_cover(folder: c_int, path: *const c_char) -> bool {
         AT_FDCWD => prefix::may_cover(path),
         _ => prefix::may_cover_below_folder(path),
     }
-}
-
-/// What `open` gives; once more where no number was left and descriptors of ours could give way.
-#[inline]
-pub(super) fn with_a_number(open: impl Fn() -> c_int) -> c_int {
-    let fd = open();
-    if fd == -1 && inside::errno() == libc::EMFILE && manage::give_way() {
-        return open();
-    }
-    fd
 }
 
 /// True for flags with which a file may be changed.
@@ -76,7 +70,7 @@ unsafe fn opened(
         manage::opened(fd, OpenedBy::Descriptor);
     } else {
         // A number that was closed without a hook is another file's now.
-        manage::closing(fd);
+        manage::left_open(fd);
     }
     fd
 }
@@ -119,7 +113,7 @@ unsafe fn staged_or(
         // SAFETY: as the caller promises.
         let path = unsafe { CStr::from_ptr(path) };
         if let Some(fd) = staged::open(OpenCall { folder, path, flags, mode }) {
-            manage::closing(fd);
+            manage::left_open(fd);
             return fd;
         }
     }
@@ -207,42 +201,42 @@ exported! {
 
     fn mkstemp(template: *mut c_char) -> c_int {
         // SAFETY: above.
-        unsafe { made(template, real::mkstemp(template)) }
+        unsafe { made(template, with_a_name(template, 0, || real::mkstemp(template))) }
     }
 
     fn mkstemp64(template: *mut c_char) -> c_int {
         // SAFETY: above.
-        unsafe { made(template, real::mkstemp64(template)) }
+        unsafe { made(template, with_a_name(template, 0, || real::mkstemp64(template))) }
     }
 
     fn mkostemp(template: *mut c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { made(template, real::mkostemp(template, flags)) }
+        unsafe { made(template, with_a_name(template, 0, || real::mkostemp(template, flags))) }
     }
 
     fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { made(template, real::mkostemp64(template, flags)) }
+        unsafe { made(template, with_a_name(template, 0, || real::mkostemp64(template, flags))) }
     }
 
     fn mkstemps(template: *mut c_char, suffix: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { made(template, real::mkstemps(template, suffix)) }
+        unsafe { made(template, with_a_name(template, suffix, || real::mkstemps(template, suffix))) }
     }
 
     fn mkstemps64(template: *mut c_char, suffix: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { made(template, real::mkstemps64(template, suffix)) }
+        unsafe { made(template, with_a_name(template, suffix, || real::mkstemps64(template, suffix))) }
     }
 
     fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { made(template, real::mkostemps(template, suffix, flags)) }
+        unsafe { made(template, with_a_name(template, suffix, || real::mkostemps(template, suffix, flags))) }
     }
 
     fn mkostemps64(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { made(template, real::mkostemps64(template, suffix, flags)) }
+        unsafe { made(template, with_a_name(template, suffix, || real::mkostemps64(template, suffix, flags))) }
     }
 
     fn truncate(path: *const c_char, len: off_t) -> c_int {

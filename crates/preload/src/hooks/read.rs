@@ -11,7 +11,7 @@ use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 
 use super::exported;
 use crate::{
-    inside, kernel, manage,
+    inside, kernel, manage, own_numbers,
     program_file::{BlockReader, ByteSource, ProgramFile},
     real,
     slots::{self, SlotKind},
@@ -170,6 +170,7 @@ fn is_advice_taken(fd: c_int, advice: c_int) -> bool {
 // SAFETY of all that follow: the memory and the arguments are the program's, as the C library's functions ask for them.
 exported! {
     fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         unsafe {
             if is_plain(fd) {
@@ -180,6 +181,7 @@ exported! {
     }
 
     fn __read_chk(fd: c_int, into: *mut c_void, len: size_t, room: size_t) -> ssize_t {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         unsafe {
             if is_plain(fd) || len > room {
@@ -190,6 +192,7 @@ exported! {
     }
 
     fn pread(fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         unsafe {
             if is_plain(fd) {
@@ -200,6 +203,7 @@ exported! {
     }
 
     fn pread64(fd: c_int, into: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         unsafe {
             if is_plain(fd) {
@@ -210,6 +214,7 @@ exported! {
     }
 
     fn __pread_chk(fd: c_int, into: *mut c_void, len: size_t, at: off_t, room: size_t) -> ssize_t {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         unsafe {
             if is_plain(fd) || len > room {
@@ -220,6 +225,7 @@ exported! {
     }
 
     fn __pread64_chk(fd: c_int, into: *mut c_void, len: size_t, at: off_t, room: size_t) -> ssize_t {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         unsafe {
             if is_plain(fd) || len > room {
@@ -230,6 +236,7 @@ exported! {
     }
 
     fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         unsafe {
             if is_plain(fd) {
@@ -241,6 +248,7 @@ exported! {
     }
 
     fn preadv(fd: c_int, list: *const iovec, count: c_int, at: off_t) -> ssize_t {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         unsafe {
             if is_plain(fd) {
@@ -252,6 +260,7 @@ exported! {
     }
 
     fn preadv64(fd: c_int, list: *const iovec, count: c_int, at: off_t) -> ssize_t {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         unsafe {
             if is_plain(fd) {
@@ -263,6 +272,7 @@ exported! {
     }
 
     fn preadv2(fd: c_int, list: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         unsafe {
             if is_plain(fd) || flags != 0 || at < 0 {
@@ -274,6 +284,7 @@ exported! {
     }
 
     fn preadv64v2(fd: c_int, list: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         unsafe {
             if is_plain(fd) || flags != 0 || at < 0 {
@@ -285,12 +296,14 @@ exported! {
     }
 
     fn lseek(fd: c_int, offset: off_t, from: c_int) -> off_t {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         let seek = || unsafe { real::lseek(fd, offset, from) };
         if is_plain(fd) { seek() } else { seek_alone(fd, &seek) }
     }
 
     fn lseek64(fd: c_int, offset: off_t, from: c_int) -> off_t {
+        let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
         let seek = || unsafe { real::lseek64(fd, offset, from) };
         if is_plain(fd) { seek() } else { seek_alone(fd, &seek) }

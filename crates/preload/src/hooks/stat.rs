@@ -13,7 +13,7 @@ use super::{
     names::{ask, last_link},
 };
 use crate::{
-    inherited, inside, manage, real,
+    inherited, inside, manage, own_numbers, real,
     slots::{self, SlotKind},
 };
 
@@ -21,6 +21,7 @@ use crate::{
 #[inline]
 fn of_origin<R>(fd: c_int, call: impl Fn(c_int) -> R) -> R {
     inherited::look_once();
+    let fd = own_numbers::as_seen(fd);
     if slots::kind(fd) != SlotKind::Copy {
         return call(fd);
     }

@@ -8,7 +8,11 @@ use std::ffi::CStr;
 
 use libc::{AT_FDCWD, FILE, c_char, c_int};
 
-use super::{exported, names::on_image};
+use super::{
+    exported,
+    names::on_image,
+    numbers::{keep_a_number_free, with_a_number},
+};
 use crate::{
     inherited,
     manage::{self, OpenedBy},
@@ -87,6 +91,8 @@ unsafe fn opened_anew(
 ) -> *mut FILE {
     // SAFETY: as the caller promises.
     unsafe {
+        // A stream that could not be opened anew is closed: it cannot be tried once more.
+        keep_a_number_free();
         if path.is_null() && !stream.is_null() {
             // The number leads to the origin while it is opened once more.
             manage::unlay(libc::fileno(stream));
@@ -131,12 +137,12 @@ unsafe fn closing(stream: *mut FILE) {
 exported! {
     fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
         // SAFETY: above.
-        unsafe { staged(path, mode).unwrap_or_else(|| opened_by(path, |path| real::fopen(path, mode))) }
+        unsafe { staged(path, mode).unwrap_or_else(|| opened_by(path, |path| with_a_number(|| real::fopen(path, mode)))) }
     }
 
     fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
         // SAFETY: above.
-        unsafe { staged(path, mode).unwrap_or_else(|| opened_by(path, |path| real::fopen64(path, mode))) }
+        unsafe { staged(path, mode).unwrap_or_else(|| opened_by(path, |path| with_a_number(|| real::fopen64(path, mode)))) }
     }
 
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -56,6 +57,19 @@ int main(int count, char **paths) {
     printf("the origin %d\n", s.st_ino == t.st_ino && s.st_dev == t.st_dev);
     syscall(SYS_read, received, bytes, 7);
     printf("%.0s%ld %ld\n", bytes, (long)lseek(other, 0, SEEK_CUR), (long)lseek(received, 0, SEEK_CUR));
+    int target = open("/dev/null", O_WRONLY);
+    got = ioctl(target, FICLONERANGE, (void *)8), printf("FICLONERANGE %d %d\n", got, errno);
+    got = ioctl(target, FICLONERANGE, NULL), printf("FICLONERANGE %d %d\n", got, errno);
+    int from = open(paths[1], O_RDONLY);
+    got = ioctl(target, FICLONE, (unsigned long)from | 0xabcdul << 32), printf("FICLONE %d %d\n", got, errno);
+    long length = sysconf(_SC_PAGESIZE);
+    char *page = mmap(NULL, 2 * length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(page + length, length, PROT_NONE);
+    struct cmsghdr *last = (void *)(page + length - CMSG_SPACE(sizeof fd));
+    *last = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(1 << 20)};
+    struct iovec part = {bytes, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = last, .msg_controllen = CMSG_SPACE(sizeof fd)};
+    printf("%zd", sendmsg(pair[0], &message, 0)), printf(" %d\n", errno);
     for (int way = 0; way < 2; way++) {
         fflush(stdout);
         int script = open(paths[2], O_RDONLY);

@@ -8,6 +8,7 @@ mod changes;
 mod cost;
 mod faults;
 mod handover;
+mod limits;
 mod locks;
 mod maps;
 mod programs;

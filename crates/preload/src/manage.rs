@@ -41,7 +41,7 @@ pub(crate) fn opened(fd: RawFd, by: OpenedBy) {
     let _managed = inside::run(|| {
         // The number may have been closed by a call that no hook sees.
         drop(slots::clear(fd));
-        record_locks::opened(fd);
+        record_locks::forget(fd);
         let flags = kernel::open_flags(fd)?;
         if flags.contains(OFlags::PATH) {
             return None;
@@ -230,10 +230,14 @@ pub(crate) fn written(identity: &KernelIdentity) {
 
 /// `fd` is about to be closed, or to become another file.
 pub(crate) fn closing(fd: RawFd) {
-    if slots::kind(fd) == SlotKind::Plain {
+    if slots::kind(fd) == SlotKind::Plain && !record_locks::are_taken() {
         return;
     }
     let _cleared = inside::run(|| {
+        record_locks::forget(fd);
+        if slots::kind(fd) == SlotKind::Plain {
+            return None;
+        }
         drop(slots::clear(fd));
         engine::publish();
         Some(())

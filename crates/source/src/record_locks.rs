@@ -8,7 +8,10 @@ use std::{
     fs::File,
     ops::Deref,
     os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
-    sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard},
+    sync::{
+        Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use rustix::fs::Stat;
@@ -47,6 +50,7 @@ struct RecordLocks {
 }
 
 static LOCKS: PerProcess<RecordLocks> = PerProcess::empty();
+static ARE_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the program is about to take a record lock by `descriptor`.
 pub fn will_lock(descriptor: impl AsFd) {
@@ -58,11 +62,18 @@ pub fn will_lock(descriptor: impl AsFd) {
         let mut locked = locks.locked.write().unwrap_or_else(PoisonError::into_inner);
         locked.retain(|known| known.is_held() && *known != lock);
         locked.push(lock);
+        ARE_TAKEN.store(true, Relaxed);
     });
 }
 
-/// The program has just opened `number`: locks that were taken by it before are gone.
-pub fn opened(number: RawFd) {
+/// True once the program has taken a lock.
+#[inline]
+pub fn are_taken() -> bool {
+    ARE_TAKEN.load(Relaxed)
+}
+
+/// The program closes `number`, or has just opened it: locks that were taken by it before are gone.
+pub fn forget(number: RawFd) {
     LOCKS.with(RecordLocks::default, |locks| {
         if locks.read().iter().any(|lock| lock.number == number) {
             let mut locked = locks.locked.write().unwrap_or_else(PoisonError::into_inner);
@@ -115,8 +126,11 @@ impl RecordLocks {
 }
 
 fn is_locked(locked: &[RecordLock], file: impl AsFd) -> bool {
-    let Some(file) = InodeKey::of(file) else { return false };
-    locked.iter().any(|lock| lock.file == file && lock.is_held())
+    let file = file.as_fd();
+    let Some(inode) = InodeKey::of(file) else { return false };
+    // A number that is ours by now is none that the program has a lock by.
+    let is_other = |lock: &RecordLock| lock.number != file.as_raw_fd();
+    locked.iter().any(|lock| lock.file == inode && is_other(lock) && lock.is_held())
 }
 
 impl RecordLock {
@@ -157,13 +171,13 @@ impl Drop for LockSafeFile {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, path::Path};
 
     use super::*;
 
-    /// Whether the number is open on a file.
-    fn is_open(number: RawFd) -> bool {
-        fs::read_link(format!("/proc/self/fd/{number}")).is_ok()
+    /// Whether the number is open on the file at `path`: other tests may have it by now.
+    fn is_open(number: RawFd, path: &Path) -> bool {
+        fs::read_link(format!("/proc/self/fd/{number}")).is_ok_and(|found| found == path)
     }
 
     #[cfg(target_os = "linux")]
@@ -180,12 +194,12 @@ mod tests {
         let (number, other_number) = (ours.as_raw_fd(), other.as_raw_fd());
         assert_eq!(unless_locked(&*ours, || ()), None);
         drop((ours, other));
-        assert!(is_open(number), "it would have dropped the lock");
-        assert!(!is_open(other_number), "nobody has locked this one");
+        assert!(is_open(number, &locked), "it would have dropped the lock");
+        assert!(!is_open(other_number, &free), "nobody has locked this one");
         drop(program);
         let next = open(&locked);
         assert_eq!(unless_locked(&*next, || ()), Some(()));
         drop(next);
-        assert!(!is_open(number));
+        assert!(!is_open(number, &locked));
     }
 }

@@ -29,21 +29,21 @@ struct TurnQueue {
 
 /// The place of a thread in the queue, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct Ticket<'a> {
     turns: &'a Turns,
-    ticket: u64,
+    number: u64,
 }
 
-/// While it is there, the thread that has its turn waits where it would [let others pass](Turn::let_pass).
+/// While it is there, the thread that has its turn waits where it would [let others pass](Ticket::let_pass).
 #[derive(Debug)]
 pub(crate) struct Interruption<'a>(&'a Turns);
 
 impl Turns {
     /// Waits until all threads that came before have had their turn; nothing where that takes longer than `until`.
-    pub(crate) fn wait(&self, until: Option<Instant>) -> Option<Turn<'_>> {
+    pub(crate) fn wait(&self, until: Option<Instant>) -> Option<Ticket<'_>> {
         let turn = self.enter();
         let mut queue = self.lock();
-        while queue.tickets.front() != Some(&turn.ticket) {
+        while queue.tickets.front() != Some(&turn.number) {
             let Some(until) = until else {
                 queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -58,12 +58,12 @@ impl Turns {
     }
 
     /// The last place of the queue, which is left when it is dropped.
-    fn enter(&self) -> Turn<'_> {
+    fn enter(&self) -> Ticket<'_> {
         let mut queue = self.lock();
         let ticket = queue.next;
         queue.next += 1;
         queue.tickets.push_back(ticket);
-        Turn { turns: self, ticket }
+        Ticket { turns: self, number: ticket }
     }
 
     /// Goes before all that wait, and before the thread that has its turn as soon as that lets others pass.
@@ -83,7 +83,7 @@ impl Turns {
     }
 }
 
-impl Turn<'_> {
+impl Ticket<'_> {
     /// Waits while threads interrupt.
     pub(crate) fn let_pass(&self) {
         let mut queue = self.turns.lock();
@@ -93,9 +93,9 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        self.turns.lock().tickets.retain(|ticket| *ticket != self.ticket);
+        self.turns.lock().tickets.retain(|ticket| *ticket != self.number);
         self.turns.changed.notify_all();
     }
 }

@@ -40,7 +40,7 @@ unsafe fn each_sent(message: *const msghdr, sent: impl Fn(c_int)) {
             let before = data.addr() - header.addr();
             // A header may state more than there is: the kernel refuses the message.
             // SAFETY: as the caller promises.
-            let (start, all) = unsafe { ((*message).msg_control.addr(), (*message).msg_controllen as usize) };
+            let (start, all) = unsafe { ((*message).msg_control.addr(), (*message).msg_controllen) };
             let left = start.saturating_add(all).saturating_sub(header.addr());
             let count = (found.cmsg_len as usize).min(left).saturating_sub(before) / size_of::<c_int>();
             // SAFETY: so many numbers follow within the control messages, at a place that is aligned for them.
@@ -75,7 +75,7 @@ exported! {
         }
         let from = match request {
             // Callers pass an `int`, and leave the rest of the register as it was.
-            CLONE => Some(argument as c_int),
+            CLONE => u32::try_from(argument & 0xffff_ffff).ok().map(u32::cast_signed),
             CLONE_RANGE => kernel::read_memory(argument).and_then(|number| c_int::try_from(i64::from_ne_bytes(number)).ok()),
             _ => None,
         };

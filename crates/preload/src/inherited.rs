@@ -17,11 +17,10 @@ use forebay_tier::DiskTier;
 use rustix::fs::{Mode, OFlags};
 
 use crate::{
-    inside, kernel,
+    copy_devices, inside, kernel,
     map_parts::is_of_tier,
     prefix,
     program_file::{ByteSource, ProgramFile},
-    reopened,
     slots::{self, SlotKind},
 };
 
@@ -74,7 +73,7 @@ fn adopt(fd: RawFd) -> Option<()> {
     let (identity, copy) = (kernel::current_identity(origin.as_raw_fd())?, kernel::identity(fd)?);
     let file = ProgramFile::new(identity, ByteSource::Copy { copy, origin });
     file.share();
-    reopened::know(copy.device);
+    copy_devices::know(copy.device);
     slots::set(fd, SlotKind::Copy, Arc::new(file));
     Some(())
 }

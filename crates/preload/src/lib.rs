@@ -25,6 +25,7 @@
 //! | `manage` | from a descriptor that was just opened to a managed one, and back to the origin |
 //! | `copy_maps` | maps of copies, replaced by maps of the origin when the program writes to the file |
 //! | `map_parts` | parts of memory that show files, as the kernel lists them |
+//! | `copy_devices`, `copy_origins` | whether a path may lead to a copy, and which file of the origin that is |
 //! | `reopened` | paths that name open descriptors (`/proc/self/fd/N`) |
 //! | `inherited` | descriptors of copies that a program has from the one that started it |
 //! | `writers` | files of this process that are open for writing, of which no copy is used |
@@ -41,7 +42,9 @@
     )
 )]
 
+mod copy_devices;
 mod copy_maps;
+mod copy_origins;
 mod engine;
 #[cfg(not(test))]
 mod hooks;

@@ -15,12 +15,13 @@ use forebay_tier::SourceKey;
 use rustix::fs::{Mode, OFlags};
 
 use crate::{
+    copy_devices,
     copy_maps::{self, CopyToMap},
-    engine, inherited, inside,
+    copy_origins, engine, inherited, inside,
     kernel::{self, KernelIdentity},
     own_numbers, prefix,
     program_file::{BlockReader, ByteSource, ProgramFile},
-    reopened, run_counts,
+    run_counts,
     slots::{self, SlotKind},
     staged, writers,
 };
@@ -71,7 +72,7 @@ pub(crate) fn opened(fd: RawFd, by: OpenedBy) {
 
 /// Lays the origin over `fd`, which was opened with `flags` and is open on the copy at `path`, by whichever way that was found.
 fn lay_origin_over(fd: RawFd, path: &Path, flags: OFlags) -> bool {
-    let Some(origin) = reopened::origin_of(fd, path) else { return false };
+    let Some(origin) = copy_origins::origin_of(fd, path) else { return false };
     let opened = rustix::fs::open(&*origin.path, flags | OFlags::CLOEXEC, Mode::empty());
     let Ok(opened) = opened.map(LockSafeFile::new) else { return false };
     kernel::lay_over(kernel::number(&*opened), fd)
@@ -121,7 +122,7 @@ fn lay_copy_over(fd: RawFd, identity: KernelIdentity, copy: OwnedFd) -> bool {
         drop(slots::clear(fd));
         return false;
     }
-    reopened::know(facts.device);
+    copy_devices::know(facts.device);
     run_counts::add(RunCounter::OpensOnCopy, 1);
     run_counts::add(RunCounter::CopyBytes, identity.len);
     true

@@ -17,10 +17,11 @@ use forebay_source::{ByteRange, Fill, Source, SourceExt, record_locks::LockSafeF
 use forebay_tier::SourceKey;
 
 use crate::{
+    copy_devices,
     engine::{self, TierEngine},
     inside,
     kernel::{self, KernelIdentity},
-    reopened, run_counts,
+    run_counts,
 };
 
 /// A file that a program has open, under one number or several.
@@ -202,7 +203,7 @@ impl BlockReader {
             && self.whole.set(copy).is_ok()
         {
             let copy = self.whole.get().and_then(|copy| kernel::identity(kernel::number(copy)));
-            copy.inspect(|copy| reopened::know(copy.device));
+            copy.inspect(|copy| copy_devices::know(copy.device));
             run_counts::add(RunCounter::PlacedFiles, 1);
         }
     }

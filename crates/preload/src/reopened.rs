@@ -6,75 +6,18 @@
 
 use std::{
     ffi::{CStr, CString},
-    os::{fd::RawFd, unix::ffi::OsStrExt},
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::{AcqRel, Acquire, Relaxed},
-        },
-    },
+    os::fd::RawFd,
 };
 
-use forebay_tier::DiskTier;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::{
-    inside,
-    kernel::{self, KernelIdentity},
-    manage,
-    map_parts::is_of_tier,
-    prefix,
-    program_file::{ByteSource, ProgramFile},
+    copy_devices::{knows_any, may_hold_copies},
+    copy_origins::{OriginPath, origin_beside, origin_of_tier_file},
+    inside, kernel, manage,
     slots::{self, SlotKind},
     staged::LastLink,
 };
-
-/// A path that leads to a file of the origin, and what keeps it open where it goes by a descriptor.
-#[derive(Debug)]
-pub(crate) struct OriginPath {
-    pub(crate) path: CString,
-    _file: Option<Arc<ProgramFile>>,
-}
-
-/// Devices of copies that this process has had open; 0 where there is none.
-static DEVICES: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
-/// True where there are more.
-static HAS_MORE: AtomicBool = AtomicBool::new(false);
-
-/// Notes that this process has a copy open that lies on `device`.
-pub(crate) fn know(device: u64) {
-    let is_noted = |place: &AtomicU64| match place.compare_exchange(0, device, AcqRel, Acquire) {
-        Ok(_) => true,
-        Err(there) => there == device,
-    };
-    if !DEVICES.iter().any(is_noted) {
-        HAS_MORE.store(true, Relaxed);
-    }
-}
-
-/// True where this process has ever had a copy open.
-#[inline]
-pub(crate) fn knows_any() -> bool {
-    DEVICES[0].load(Relaxed) != 0
-}
-
-fn may_hold_copies(device: u64) -> bool {
-    HAS_MORE.load(Relaxed) || DEVICES.iter().any(|known| known.load(Relaxed) == device)
-}
-
-/// True where `fd`, which was just opened by whichever path, may be open on a copy.
-#[inline]
-pub(crate) fn may_be_copy(fd: RawFd) -> bool {
-    knows_any() && lies_beside_copies(fd)
-}
-
-#[cold]
-fn lies_beside_copies(fd: RawFd) -> bool {
-    let found = inside::run(|| kernel::identity(fd));
-    found.is_some_and(|found| may_hold_copies(found.device))
-}
 
 /// Where `path` is to lead, if it leads to a copy: the kernel is asked, however it is spelled.
 #[inline]
@@ -100,36 +43,6 @@ fn resolved(folder: RawFd, path: &CStr, last: LastLink) -> Option<OriginPath> {
         let opened = rustix::fs::openat(kernel::folder(folder)?, path, flags, Mode::empty()).ok()?;
         origin_of_tier_file(&kernel::path_of(kernel::number(&opened))?)
     })
-}
-
-/// The origin of the copy that `fd` is open on, whose path is `path`. Called as work of ours.
-pub(crate) fn origin_of(fd: RawFd, path: &Path) -> Option<OriginPath> {
-    if !is_of_tier(path) {
-        return None;
-    }
-    origin_beside(&kernel::identity(fd)?).or_else(|| origin_of_tier_file(path))
-}
-
-/// The origin that is kept beside `copy`, by a number of this process that is open on it.
-fn origin_beside(copy: &KernelIdentity) -> Option<OriginPath> {
-    let found = slots::numbers().find_map(|fd| {
-        let file = slots::file(fd)?;
-        let is_same =
-            matches!(&*file.bytes, ByteSource::Copy { copy: known, .. } if known.is_same_file(copy));
-        // While it is open its inode is no other file's.
-        (is_same && file.is_open_as(fd)).then_some(file)
-    })?;
-    let ByteSource::Copy { origin, .. } = &*found.bytes else { return None };
-    let path = CString::new(kernel::link_of(kernel::number(&**origin))).ok()?;
-    Some(OriginPath { path, _file: Some(found) })
-}
-
-/// The origin of the copy at `path`, as the map beside it says.
-fn origin_of_tier_file(path: &Path) -> Option<OriginPath> {
-    let id = is_of_tier(path).then(|| DiskTier::source_of(path))??;
-    let origin = id.locator.to_path();
-    let path = CString::new(origin.as_os_str().as_bytes()).ok()?;
-    prefix::covers(&origin).then_some(OriginPath { path, _file: None })
 }
 
 /// The descriptor of this process that `path` names.

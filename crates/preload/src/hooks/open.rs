@@ -15,7 +15,7 @@ use super::{
     numbers::{with_a_name, with_a_number},
 };
 use crate::{
-    inherited, inside, kernel,
+    copy_devices, inherited, inside, kernel,
     manage::{self, OpenedBy},
     prefix, real, reopened,
     staged::{self, LastLink, OpenCall},
@@ -66,7 +66,7 @@ unsafe fn opened(
     let fd = with_a_number(|| open(path));
     // SAFETY: as the caller promises.
     let is_named = || !path.is_null() && reopened::named(unsafe { CStr::from_ptr(path) }).is_some();
-    if may_cover || is_named() && prefix::is_on() || reopened::may_be_copy(fd) {
+    if may_cover || is_named() && prefix::is_on() || copy_devices::may_be_copy(fd) {
         manage::opened(fd, OpenedBy::Descriptor);
     } else {
         // A number that was closed without a hook is another file's now.
@@ -136,7 +136,7 @@ unsafe fn made(template: *const c_char, fd: c_int) -> c_int {
 /// As [`may_cover`].
 unsafe fn cut(path: *const c_char, answer: c_int) -> c_int {
     // SAFETY: as the caller promises. A path that leads to a copy is not one of the prefix.
-    if answer == 0 && (reopened::knows_any() || unsafe { may_cover(AT_FDCWD, path) }) {
+    if answer == 0 && (copy_devices::knows_any() || unsafe { may_cover(AT_FDCWD, path) }) {
         let _forgotten = inside::run(|| {
             // SAFETY: as the caller promises.
             let path = unsafe { CStr::from_ptr(path) };

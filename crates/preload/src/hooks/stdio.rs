@@ -14,10 +14,10 @@ use super::{
     numbers::{keep_a_number_free, with_a_number},
 };
 use crate::{
+    copy_origins::OriginPath,
     inherited,
     manage::{self, OpenedBy},
-    prefix, real,
-    reopened::{self, OriginPath},
+    prefix, real, reopened,
     staged::{self, LastLink},
 };
 

@@ -55,7 +55,7 @@ const SAFE: &[(&str, &str)] = &[
     ),
     (
         "are about memory that is mapped, whichever file it shows",
-        "madvise posix_madvise mincore mlock mlock2 mlockall munlock mprotect process_vm_readv",
+        "madvise posix_madvise mincore mlock mlock2 mlockall munlock process_vm_readv",
     ),
     (
         "ask or set what does not depend on the bytes of a file",

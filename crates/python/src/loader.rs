@@ -1,12 +1,13 @@
 //! Epochs of batches.
 
 use std::{
+    mem, process,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use forebay::{
-    Feed,
+    Error, ErrorKind, Feed,
     batch::Backing,
     forms_of,
     loader::{Next, Run},
@@ -151,7 +152,7 @@ impl BatchLoader {
         let feed = self.feed.get()?;
         let run = py.detach(|| feed.start()).map_err(raised)?;
         let under_way = UnderWay { feed, run, follower: None, is_followed, is_over: false };
-        Ok(EpochRun { under_way: Mutex::new(Some(under_way)), set: self.set.clone() })
+        Ok(EpochRun::new(under_way, self.set.clone()))
     }
 
     /// Batches of a whole epoch.
@@ -261,10 +262,13 @@ impl BatchLoader {
 }
 
 /// One epoch on its way to the consumer.
+///
+/// A forked child has none of its threads, and its locks are as those threads left them: there it is never locked nor dropped.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct EpochRun {
     under_way: Mutex<Option<UnderWay>>,
     set: Option<NumberedSet>,
+    process: u32,
 }
 
 /// A run, and the one that follows it.
@@ -309,6 +313,7 @@ impl EpochRun {
     /// The next batch, or `None` when the epoch is over. Without `commit` it counts in the state once it is committed.
     #[pyo3(signature = (commit=true))]
     fn next(&self, py: Python<'_>, commit: bool) -> PyResult<Option<RawBatch>> {
+        self.check_process()?;
         loop {
             let next = py.detach(|| {
                 let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
@@ -340,40 +345,54 @@ impl EpochRun {
     }
 
     /// The epoch after this one, if it was begun and no other was set since; this one is over then.
-    fn follow(&self, py: Python<'_>, is_followed: bool) -> Option<Self> {
-        py.detach(|| {
+    fn follow(&self, py: Python<'_>, is_followed: bool) -> PyResult<Option<Self>> {
+        self.check_process()?;
+        Ok(py.detach(|| {
             let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
             let before = under_way.as_mut()?;
             let run = before.follower.take().filter(|run| before.feed.follow(run))?;
             let feed = Arc::clone(&before.feed);
             let under_way = UnderWay { feed, run, follower: None, is_followed, is_over: false };
-            Some(Self { under_way: Mutex::new(Some(under_way)), set: self.set.clone() })
-        })
+            Some(Self::new(under_way, self.set.clone()))
+        }))
     }
 
-    /// Ends the threads. May be called more than once.
+    /// Ends the threads. May be called more than once, and in a forked child, where there are none.
     fn close(&self, py: Python<'_>) {
+        if self.is_forked() {
+            return;
+        }
         py.detach(|| {
             let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner).take();
             drop(under_way);
         });
     }
-
-    /// Leaves the threads be: in a process that was forked there are none.
-    fn forget(&self) {
-        if let Ok(mut under_way) = self.under_way.try_lock() {
-            std::mem::forget(under_way.take());
-        }
-    }
 }
 
 impl EpochRun {
+    fn new(under_way: UnderWay, set: Option<NumberedSet>) -> Self {
+        Self { under_way: Mutex::new(Some(under_way)), set, process: process::id() }
+    }
+
+    fn is_forked(&self) -> bool {
+        self.process != process::id()
+    }
+
+    fn check_process(&self) -> PyResult<()> {
+        if self.is_forked() {
+            let what = "an epoch does not survive a fork; begin a new one in the child";
+            return Err(raised(Error::new(ErrorKind::Invalid, what)));
+        }
+        Ok(())
+    }
+
     /// What `poll` gives at once.
     fn polled(
         &self,
         py: Python<'_>,
         poll: impl FnOnce(&mut UnderWay) -> forebay::Result<Next> + Send,
     ) -> PyResult<Option<RawBatch>> {
+        self.check_process()?;
         let next = py.detach(|| {
             let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
             under_way.as_mut().map_or(Ok(Next::End), poll)
@@ -387,6 +406,12 @@ impl EpochRun {
 
 impl Drop for EpochRun {
     fn drop(&mut self) {
-        end(self.under_way.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        let is_forked = self.is_forked();
+        let under_way = self.under_way.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if is_forked {
+            mem::forget(under_way);
+        } else {
+            end(under_way);
+        }
     }
 }

@@ -531,9 +531,7 @@ class EpochRun:
     def poll_following(self) -> RawBatch | None:
         """The next batch of the epoch after this one, if this one is over and that batch is there, not committed."""
     def close(self) -> None:
-        """Ends the threads. May be called more than once."""
-    def forget(self) -> None:
-        """Leaves the threads be: in a process that was forked there are none."""
+        """Ends the threads. May be called more than once, and in a forked child, where there are none."""
 
 @final
 class RawStatistics:

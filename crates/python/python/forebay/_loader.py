@@ -216,7 +216,6 @@ class Loader(LoaderFacts, Iteration):
             # The parent's threads are not here, nor the batches they made: of an epoch that is under way there, all comes.
             state = self._opened.state_at_once()
             if self._run is not None:
-                self._run.forget()
                 state = state and json.dumps({**json.loads(state), "position": 0})
             self._set_up(self._options, state)
         return self._opened

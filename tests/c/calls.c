@@ -512,6 +512,37 @@ static void store(char **words)
     expect(forebay_store_close(NULL) == FOREBAY_OK, "nothing to close");
 }
 
+/* polls SPEC: the samples of a set that Python described, asked for without waiting, of a loader that makes nothing ahead. */
+static void polls(char **words)
+{
+    forebay_dataset_options described = forebay_dataset_options_defaults();
+    described.spec = words[0];
+    forebay_dataset *dataset;
+    check(forebay_dataset_open(&described, &dataset));
+    forebay_loader_options how = forebay_loader_options_defaults();
+    how.batch_size = 5;
+    how.prefetch = FOREBAY_NO_PREFETCH;
+    /* With threads of its own: on one processor the caller makes each batch. */
+    how.threads = 2;
+    forebay_loader *loader;
+    check(forebay_loader_new(dataset, &how, &loader));
+    forebay_batch *batch;
+    int32_t code;
+    for (size_t asked = 0; (code = check(forebay_loader_next(loader, 0, &batch))) != FOREBAY_END; asked++) {
+        expect(asked < 100000, "a batch comes however often it is asked without waiting");
+        if (code == FOREBAY_TIMEOUT)
+            continue;
+        DLManagedTensorVersioned *tensor;
+        check(forebay_batch_tensor(batch, 0, &tensor));
+        for (size_t i = 0; i < forebay_batch_sample_count(batch); i++)
+            printf("%lld of %lld rows\n", (long long)forebay_batch_samples(batch)[i], (long long)tensor->dl_tensor.shape[1]);
+        tensor->deleter(tensor);
+        forebay_batch_free(batch);
+    }
+    forebay_loader_free(loader);
+    forebay_dataset_free(dataset);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -519,7 +550,7 @@ int main(int argc, char **argv)
         void (*call)(char **words);
         int words;
     } groups[] = {{"dump", dump, 5}, {"get", get, 2}, {"errors", errors, 1}, {"threads", threads, 1}, {"resume", resume, 1},
-                  {"file", file, 4}, {"pread", pread_all, 2}, {"stage", stage, 2}, {"store", store, 1}};
+                  {"file", file, 4}, {"pread", pread_all, 2}, {"stage", stage, 2}, {"store", store, 1}, {"polls", polls, 1}};
     expect(forebay_abi_version() == FOREBAY_ABI_VERSION && *forebay_version() != 0, "the version");
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (argc > 1 && strcmp(argv[1], groups[i].name) == 0 && argc - 2 >= groups[i].words) {

@@ -76,6 +76,11 @@ def test_blocks_are_cut_between_chunks(make: Make) -> None:
     part = ds.take(slice(150, 2950)).to_dask("x", chunks=100)
     assert part.chunks[0][:2] == (50, 100) and sum(part.chunks[0]) == 2800
     np.testing.assert_array_equal(part[::700].compute(scheduler="threads"), values[150:2950:700])
+    # A number holds however small chunks are, and without any.
+    small = make("s.h5", x=(np.arange(300.0).reshape(100, 3), {"chunks": (16, 3)}), plain=np.arange(100))
+    assert forebay.open(small, ["x"]).to_dask("x", chunks=50).chunks[0] == (48, 48, 4)
+    assert forebay.open(small, ["x"]).to_dask("x", chunks=7).chunks[0] == (16,) * 6 + (4,)
+    assert forebay.open(small, ["plain"]).to_dask("plain", chunks=40).chunks[0] == (40, 40, 20)
     for wrong in ("other", 0, [1, 2]):
         with pytest.raises((ValueError, TypeError)):
             ds.to_dask("x", chunks=wrong)

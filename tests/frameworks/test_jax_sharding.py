@@ -56,13 +56,21 @@ def test_fields_may_have_shardings_of_their_own(path: Path) -> None:
         total = jax.jit(lambda batch: batch["x"].astype(int).sum() + batch["y"].sum())(batch)
         assert int(total) > 0
     with pytest.raises(ValueError, match="no sharding for field 'y'"):
-        next(iter(forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=4, sharding={"x": over("data")})))
+        forebay.jax.Loader(forebay.open(path, ["x"], label="y"), batch_size=4, sharding={"x": over("data")})
+    with pytest.raises(ValueError, match="sharding of 'z', which is no field; there are y"):
+        forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=4, sharding={"z": over("data")})
 
 
 def test_what_cannot_be_sharded_is_refused(path: Path, make: Make) -> None:
     with pytest.raises(ValueError, match="shorter last batch cannot be sharded: choose tail="):
         forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=8, sharding=over("data"))
     assert len(list(forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=8, sharding=over("data"), tail="drop"))) == 7
+    with pytest.raises(ValueError, match="batches of 6 samples .* cannot be cut over its 4 devices: choose a batch_size"):
+        forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=6, sharding=over("data"), tail="drop")
+    with pytest.raises(TypeError, match="is no jax.sharding.Sharding"):
+        forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=4, sharding="data")
+    with pytest.raises(ValueError, match="device_prefetch=-1"):
+        forebay.jax.Loader(forebay.open(path, ["y"]), device_prefetch=-1)
     ragged = forebay.open(make("r.h5", x=np.arange(10.0), ptr=[0, 3, 10]), ["x"], samples=forebay.Ragged(offsets="ptr"))
     with pytest.raises(ValueError, match="field 'x': samples of different lengths cannot be sharded"):
         forebay.jax.Loader(ragged, batch_size=2, sharding=over("data"))

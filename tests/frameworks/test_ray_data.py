@@ -254,8 +254,11 @@ def test_what_cannot_be_is_an_error_that_says_so(tmp_path: Path, make: Make) -> 
     ds = forebay.open(path, ["x"])
     with pytest.raises(ValueError, match="open already"):
         forebay.ray.read(ds, ["x"])
-    with pytest.raises(ValueError, match="peers"):
-        forebay.ray.read(path, ["x"], tiers=["peers:1GiB"])
+    for peers in ("peers:1GiB", "peers"):
+        with pytest.raises(ValueError, match="peers"):
+            forebay.ray.read(path, ["x"], tiers=[peers])
+    with pytest.raises(ValueError, match="override_num_blocks=0"):
+        forebay.ray.read(path, ["x"], override_num_blocks=0)
     with pytest.raises(TypeError, match="forebay.Dataset is needed"):
         forebay.ray.read(7)  # type: ignore[arg-type]
     rows = forebay.ray.read(ds)

@@ -261,3 +261,21 @@ def test_a_program_that_ends_in_the_middle_of_an_epoch_ends(path: Path, program:
         ahead,
     )
     assert "done" in done.stdout
+
+
+def test_padding_is_known_by_the_numbers_of_samples(make: Make) -> None:
+    path = make(x=np.arange(10.0), y=np.arange(10))
+    opened = forebay.open(path, ["x"], label="y")
+    given = {"batch_size": 4, "tail": "pad", "indices": True}
+    dicts = list(forebay.tensorflow.dataset(opened, **given).as_numpy_iterator())
+    assert [one["indices"].tolist() for one in dicts] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, -1, -1]]
+    pairs = forebay.tensorflow.dataset(opened, **given, as_supervised=True)
+    assert pairs.element_spec[2] == tf.TensorSpec((4,), tf.int64)
+    weighed = pairs.map(lambda x, y, indices: (x, y, tf.cast(indices >= 0, tf.float32)))
+    assert sum(float(tf.reduce_sum(weights)) for _, _, weights in weighed) == 10
+    with pytest.raises(ValueError, match="indices=True, and a field is called 'indices'"):
+        forebay.tensorflow.dataset(make("i.h5", indices=np.arange(3)), fields=["indices"], indices=True)
+    with pytest.raises(ValueError, match="label with a set that is open already"):
+        forebay.tensorflow.dataset(opened, label="y")
+    with pytest.raises(ValueError, match="as_supervised=True and as_tuple=True"):
+        forebay.tensorflow.dataset(opened, as_supervised=True, as_tuple=True)

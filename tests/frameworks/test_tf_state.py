@@ -117,6 +117,25 @@ def test_positions_go_through_shuffle_and_batch(path: Path) -> None:
     assert set(seen) | set(again) == set(range(COUNT)) and len(again) >= COUNT - 30
 
 
+def test_batches_that_a_filter_drops_are_counted_by_the_next_that_comes(path: Path) -> None:
+    state = State()
+    ds = batches(path, state, position=True)
+    kept = lambda: ds.filter(lambda batch: tf.reduce_min(batch["y"]) > 3).prefetch(8)
+    for batch in kept():
+        state.commit(batch["position"], through=True)
+        assert state.state_dict()["position"] in (int(batch["position"][1]), 0)
+    # Whether the last one was dropped only the end tells.
+    state.commit(through=True)
+    assert (state.epoch, state.state_dict()["position"], state.is_behind) == (1, 0, False)
+    seen = sum(1 for _ in kept())
+    assert 0 < seen < STEPS and state.is_behind
+    with pytest.raises(tf.errors.UnknownError, match=r"commit\(through=True\)"):
+        list(kept())
+    with pytest.warns(forebay.ForebayWarning, match="does not count"):
+        state.commit([[7, 7]], through=True)
+    assert state.epoch == 1
+
+
 def test_an_iterator_that_was_left_goes_on_from_what_was_trained_on(path: Path) -> None:
     state = State()
     ds = batches(path, state)
@@ -219,6 +238,24 @@ def test_several_steps_of_one_execution_are_committed_together(path: Path) -> No
     ds = batches(path, state, as_supervised=True, epochs=None).prefetch(4)
     net.fit(ds, steps_per_epoch=6, epochs=2, verbose=0, callbacks=[StateCallback(state)])
     assert (state.epoch, state.state_dict()["position"]) == (1, 10)
+
+
+@pytest.mark.filterwarnings("error::forebay.ForebayWarning")
+def test_a_last_execution_of_fewer_steps_counts_those(path: Path) -> None:
+    state = State()
+    net = model()
+    net.compile("sgd", "mse", steps_per_execution=4)
+    net.fit(batches(path, state, as_supervised=True), epochs=1, verbose=0, callbacks=[StateCallback(state)])
+    assert (state.epoch, state.state_dict()["position"], state.is_behind) == (1, 0, False)
+
+
+def test_what_is_no_state_is_refused(path: Path) -> None:
+    with pytest.raises(TypeError, match="is no forebay.tensorflow.State"):
+        forebay.tensorflow.dataset(path, fields=["x"], state="saved.json")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="is no forebay.tensorflow.State"):
+        StateCallback({})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="every=0"):
+        StateCallback(State(), every=0)
 
 
 def test_the_example_learns_and_goes_on(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

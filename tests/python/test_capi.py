@@ -15,6 +15,8 @@ import h5py
 import numpy as np
 import pytest
 
+import forebay
+
 ROOT = Path(__file__).parents[2]
 LIMIT = 300
 COUNT = 53
@@ -191,6 +193,12 @@ def test_samples_of_different_lengths_come_with_offsets(calls: Path, out: Path, 
     assert np.array_equal(np.fromfile(out / "pos.lengths", "i8"), lengths)
     assert np.array_equal(np.fromfile(out / "energy", "f4"), np.arange(11))
     assert not (out / "energy.lengths").exists()
+
+
+def test_a_set_that_python_describes_is_polled_without_prefetch(calls: Path, make: Any) -> None:
+    path = make(x=np.arange(40.0).reshape(20, 2))
+    ds = forebay.open(path, ["x"], samples=forebay.Windows({0: 4}, stride={0: 2}))
+    assert said(calls, "polls", ds.spec).splitlines() == [f"{number} of 4 rows" for number in range(len(ds))]
 
 
 def test_samples_by_number_and_the_description(calls: Path, train: Path) -> None:

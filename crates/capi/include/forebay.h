@@ -114,7 +114,7 @@ typedef struct forebay_dataset_options {
     const char *label; /* one more field; with ragged samples it has one row of each. NULL: none */
     const char *samples; /* "fixed:4", "along:time", "windows:time=4,lat=16", "ragged:ptr", "lengths:n", "groups:mol_*", "whole".
                             NULL: one row of axis 0 */
-    const char *spec; /* all of the above as JSON, as Python's Dataset has it; NULL: as above */
+    const char *spec; /* all of the above as JSON, as Python's Dataset.spec has it; NULL: as above */
     const char *config; /* a forebay.toml, or "none"; NULL: as the environment says */
     const char *const *tiers; /* "memory:4GiB", "disk:/nvme/$USER:100GiB"; or the one word "none". No tiers: as configured */
     size_t tier_count;
@@ -191,7 +191,7 @@ static inline forebay_loader_options forebay_loader_options_defaults(void)
 /* A loader of a set, which may be freed before it. Its threads start with the first batch that is asked for. */
 int32_t forebay_loader_new(const forebay_dataset *dataset, const forebay_loader_options *options, forebay_loader **loader);
 /* The next batch: FOREBAY_OK; FOREBAY_END after the last epoch, however often it is asked; FOREBAY_TIMEOUT after timeout_ms
- * milliseconds (negative: never; 0: at once).
+ * milliseconds (negative: never; 0: at once, or with FOREBAY_NO_PREFETCH after one: a batch is then made while it is waited for).
  *
  * Many threads may ask at once. Each batch goes to one of them, and batches go out in their order to the calls in theirs: one
  * that began after another has begun to wait is served after it. One that gives up (FOREBAY_TIMEOUT) leaves its place, and no
@@ -259,7 +259,8 @@ typedef struct forebay_file forebay_file;
 int32_t forebay_file_open(const char *path, forebay_file **file);
 /* What is in it, as JSON: format, groups, variables[name, dtype, shape, chunks, filters, ...]. */
 int32_t forebay_file_describe(const forebay_file *file, char **json);
-/* A part of a variable, such as "0:10,:,3", or all of it (NULL), as a tensor whose memory is its own. */
+/* A part of a variable, such as "0:10,:,3", or all of it (NULL), as a tensor whose memory is its own. A plain number keeps its
+ * axis, with one element. */
 int32_t forebay_file_read(const forebay_file *file, const char *variable, const char *selection,
                           struct DLManagedTensorVersioned **tensor);
 /* Closes it; tensors stay. NULL is left alone. */

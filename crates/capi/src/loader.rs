@@ -28,6 +28,8 @@ pub(crate) struct LoaderHandle {
     epochs: u64,
     /// True where batches count in the state as they are given out.
     commits: bool,
+    /// What asking for a batch waits at least.
+    least_patience: Duration,
     /// Threads that wait for a batch.
     turns: Turns,
     /// Held by the thread that has its turn, or by one that interrupts.
@@ -57,6 +59,9 @@ enum NextBatch {
 /// A thread that waits for a batch looks so often for one that starts anew or stops meanwhile.
 const SLICE: Duration = Duration::from_millis(50);
 
+/// Where nothing is made ahead a batch is made while somebody waits for it: one who never waits would never get any.
+const LEAST_WITHOUT_PREFETCH: Duration = Duration::from_millis(1);
+
 impl LoaderHandle {
     fn new(dataset: &DatasetHandle, given: &LoaderArguments) -> Result<Self> {
         let (tiers, latency) = dataset.tiers_and_latency();
@@ -67,7 +72,10 @@ impl LoaderHandle {
     /// The loader that `feed` is, for as many epochs as are `given`.
     pub(crate) fn of(feed: Feed, given: &LoaderArguments) -> Self {
         let (epochs, commits) = (given.epochs(), given.commits());
-        Self { feed, epochs, commits, turns: Turns::default(), progress: Mutex::default() }
+        let least_patience =
+            if feed.options().prefetch == 0 { LEAST_WITHOUT_PREFETCH } else { Duration::ZERO };
+        let (turns, progress) = (Turns::default(), Mutex::default());
+        Self { feed, epochs, commits, least_patience, turns, progress }
     }
 
     fn progress(&self) -> MutexGuard<'_, LoaderProgress> {
@@ -76,7 +84,7 @@ impl LoaderHandle {
 
     /// The next batch, waiting at most `patience` for it, behind the threads that have asked before.
     fn next(&self, patience: Option<Duration>) -> Result<NextBatch> {
-        let until = patience.and_then(|patience| Instant::now().checked_add(patience));
+        let until = patience.and_then(|patience| Instant::now().checked_add(patience.max(self.least_patience)));
         let Some(turn) = self.turns.wait(until) else { return Ok(NextBatch::Timeout) };
         loop {
             turn.let_pass();

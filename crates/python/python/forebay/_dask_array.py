@@ -55,7 +55,8 @@ def _row_chunks(samples: Dataset | Subset, rows: FieldRows, chunks: Any, config:
         most = whole("chunks", chunks)
         if most < 1:
             raise ValueError(f"chunks={chunks}; at least 1 row is needed")
-    return tuple(np.diff(rows_at_most(chunk_bounds(samples), most)).tolist()) or (0,)
+    bounds = chunk_bounds(samples, None if isinstance(chunks, str) else most)
+    return tuple(np.diff(rows_at_most(bounds, most)).tolist()) or (0,)
 
 
 def _size(text: str) -> int:

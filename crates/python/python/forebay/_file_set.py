@@ -224,6 +224,11 @@ class Dataset(SetOperations):
         return type(self)(self._spec, self._options, self.label, through, self._had)
 
     @property
+    def spec(self) -> str:
+        """What the set is, as JSON: its files, fields and samples. The C interface opens the same set of it."""
+        return self._opened.spec
+
+    @property
     def _had(self) -> tuple[str, str]:
         """What opens the same files again, and refuses them if they were changed."""
         return self._opened.spec, self.fingerprint

@@ -67,6 +67,9 @@ class Placement:
     def keep_pace(self, batch: Any) -> None:
         """Waits where devices are too far behind."""
 
+    def check(self, shapes: Mapping[str, tuple[Any, ...]], world: int) -> None:
+        """Refuses batches that cannot go there: ``shapes`` are those of their fields, in each of ``world`` processes."""
+
     def fill(self, raw: RawBatch, batch: dict[str, Any]) -> bool:
         """Puts the fields of ``raw`` into ``batch``, all by one call; false where it has to be field by field."""
         if self._quick is None or self._narrow:
@@ -188,9 +191,25 @@ class ShardedPlacement(AheadPlacement):
     """Arrays over several devices, of several processes too: each brings what it has read."""
 
     def __init__(self, hand_over: HandOver, sharding: Any) -> None:
-        every = sharding.values() if isinstance(sharding, Mapping) else [sharding]
+        every = list(sharding.values()) if isinstance(sharding, Mapping) else [sharding]
+        for one in every:
+            if not isinstance(one, jax.sharding.Sharding):
+                raise TypeError(f"sharding={one!r} is no jax.sharding.Sharding, such as NamedSharding(mesh, PartitionSpec('data'))")
         super().__init__(hand_over, (device for one in every for device in one.addressable_devices))
         self._sharding = sharding
+
+    def check(self, shapes: Mapping[str, tuple[Any, ...]], world: int) -> None:
+        if isinstance(self._sharding, Mapping) and (unknown := [name for name in self._sharding if name not in shapes]):
+            raise ValueError(f"sharding of {', '.join(map(repr, unknown))}, which is no field; there are {', '.join(shapes)}")
+        for name, (batch_size, *rest) in shapes.items():
+            sharding = self._of(name)
+            try:
+                sharding.shard_shape((batch_size * world, *rest))
+            except ValueError as error:
+                raise ValueError(
+                    f"field {name!r}: batches of {batch_size} samples of shape {tuple(rest)} cannot be cut over its {sharding.num_devices} "
+                    f"devices: choose a batch_size that they divide ({error})"
+                ) from None
 
     def _put(self, array: Any, name: str | None) -> Any:
         return jax.make_array_from_process_local_data(self._of(name), array)

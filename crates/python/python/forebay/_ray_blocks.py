@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._batch import Batch, _decoded
+from ._samples import NO_TYPE_REMEDY
 from ._set_operations import _objects
 
 FieldRow = tuple[str, Any, "list[int | None]", str]
@@ -22,8 +23,7 @@ def check_fields(rows: Iterable[FieldRow]) -> None:
         is_flat = dtype.kind in "SUMmO" and not shape
         if not (is_number or is_flat or stored in ("text", "texts", "string")):
             raise ValueError(
-                f"field {name!r}: Arrow has no tensors of {stored}; leave it out by fields=[...], take a member by "
-                "forebay.Field(member=), or make numbers of it by transforms="
+                f"field {name!r}: Arrow has no tensors of {stored}; {NO_TYPE_REMEDY}, or make numbers of it by transforms="
             )
 
 

@@ -160,7 +160,7 @@ def tier_block_of(tiers: TierOptions | Mapping[str, Any]) -> int:
 
 
 def _is_peers(tier: Any) -> bool:
-    return tier.get("kind") == "peers" if isinstance(tier, Mapping) else str(tier).startswith("peers:")
+    return tier.get("kind") == "peers" if isinstance(tier, Mapping) else str(tier).split(":")[0] == "peers"
 
 
 class _Files:

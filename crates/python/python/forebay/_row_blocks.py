@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 Bounds = npt.NDArray[np.int64]
 
 
-def chunk_bounds(samples: Dataset | Subset) -> Bounds:
+def chunk_bounds(samples: Dataset | Subset, rows: int | None = None) -> Bounds:
     """The samples that a chunk, a group of small chunks, or a file begins with; their number comes last. In a part whose samples do
-    not lie in order, every sample is one."""
+    not lie in order, every sample is one. Groups are as long as is worth a request, or of as many whole chunks as have ``rows``."""
     base = file_set_of(samples)
-    group_len = _group_len(base)
+    group_len = _group_len(base) if rows is None else _whole_chunks(_chunk_len(base), rows)
     starts, first = [np.zeros(0, np.int64)], 0
     for length in base._part_lens():
         starts.append(np.arange(first, first + length, group_len, dtype=np.int64))
@@ -45,7 +45,12 @@ def _group_len(base: Dataset) -> int:
     if group_len >= max(base._part_lens(), default=0):
         # Each file is one.
         return group_len
-    return max(group_len // chunk_len, 1) * chunk_len
+    return _whole_chunks(chunk_len, group_len)
+
+
+def _whole_chunks(chunk_len: int, rows: int) -> int:
+    """Samples of as many chunks as have ``rows`` of them at most, or of one."""
+    return max(rows // chunk_len, 1) * chunk_len
 
 
 def _chunk_len(base: Dataset) -> int:

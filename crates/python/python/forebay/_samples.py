@@ -18,6 +18,9 @@ Axis = Union[int, str]
 Paths = Union[str, "PathLike[str]", Sequence[Union[str, "PathLike[str]"]]]
 """A path, a pattern, a folder, or a list of these."""
 
+NO_TYPE_REMEDY = "leave it out by fields=[...], or take a member of a compound by forebay.Field(member=)"
+"""What can be done about a field whose type a framework does not have."""
+
 
 @dataclass(frozen=True)
 class Fixed:

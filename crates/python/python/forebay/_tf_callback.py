@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
+from ._sizes import whole
 from ._tf_state import State
 
 
@@ -29,6 +30,10 @@ class StateCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def __init__(self, state: State, path: str | os.PathLike[str] | None = None, every: int | None = None) -> None:
         super().__init__()
+        if not isinstance(state, State):
+            raise TypeError(f"state={state!r} is no forebay.tensorflow.State")
+        if every is not None and whole("every", every) == 0:
+            raise ValueError("every=0; at least 1 batch is needed, or None")
         self.state = state
         self._path, self._every = path, every
         self._seen = self._unsaved = 0
@@ -41,7 +46,8 @@ class StateCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]
         """Commits the batches that were trained on since the last call: with ``steps_per_execution`` several."""
         count = batch + 1 - self._seen
         self._seen = batch + 1
-        self.state.commit(count=count)
+        # With steps_per_execution Keras counts whole executions, and the last of an epoch may have had fewer batches.
+        self.state.commit(count=min(count, max(self.state._waiting(), 1)))
         self._unsaved += count
         if self._every is not None and self._unsaved >= self._every:
             self.save()

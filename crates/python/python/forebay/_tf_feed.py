@@ -30,7 +30,11 @@ class TensorFeed(_loader.Loader):
     # TensorFlow lets go of memory when Python is called next, and tf.data reads one batch ahead by itself.
     _held = 4
 
-    def __init__(self, dataset: Any, state: State | None, carries_position: bool, **options: Any) -> None:
+    def __init__(
+        self, dataset: Any, state: State | None, carries_position: bool, carries_indices: bool = False, **options: Any
+    ) -> None:
+        if state is not None and not isinstance(state, State):
+            raise TypeError(f"state={state!r} is no forebay.tensorflow.State: State(saved) makes one of what was saved")
         for name in ("map", "sample_map", "collate"):
             if options.get(name) is not None:
                 raise ValueError(f"{name}= is of Python: use Dataset.map of tf.data, or transforms=")
@@ -39,7 +43,7 @@ class TensorFeed(_loader.Loader):
         super().__init__(dataset, **options)
         self._on_error: str = options.get("on_error", "raise")
         self._tail_kind = _loader._tail(options.get("tail"), options.get("drop_last", False))
-        self._carries_position = carries_position
+        self._carries_position, self._carries_indices = carries_position, carries_indices
         self._guard = threading.Lock()
         self._keys = itertools.count(1)
         self._taken_by: tuple[int, Iterator[RawBatch]] | None = None
@@ -106,7 +110,8 @@ class TensorFeed(_loader.Loader):
                 # Whether they will still be trained on, nobody can tell: another iteration may have begun, or the same be repeated.
                 raise InvalidError(
                     "an iteration is begun while batches of the one before are not committed: for several epochs under prefetch give "
-                    "epochs= to dataset() in place of repeat(); to go on after a stop, make another dataset with State(state.state_dict())"
+                    "epochs= to dataset() in place of repeat(); where filter() dropped some, state.commit(through=True) at the end of "
+                    "an iteration counts them; to go on after a stop, make another dataset with State(state.state_dict())"
                 )
             return
         state._forget_ahead()
@@ -119,8 +124,8 @@ class TensorFeed(_loader.Loader):
             )
 
     def take(self, key: Any) -> list[Any]:
-        """The arrays of the next batch of the iteration ``key``: whether there is one, its position where that is carried, and what
-        crosses for each field."""
+        """The arrays of the next batch of the iteration ``key``: whether there is one, its position and the numbers of its samples
+        where those are carried, and what crosses for each field."""
         with self._guard:
             taken = self._taken_by
         if taken is None or taken[0] != int(key):
@@ -139,6 +144,8 @@ class TensorFeed(_loader.Loader):
         arrays: list[Any] = [np.True_] if self.may_be_shorter else []
         if self._carries_position:
             arrays.append(np.array(position, np.int64))
+        if self._carries_indices:
+            arrays.append(np.frombuffer(raw.index_bytes(), np.int64))
         memories = {memory.name: memory for memory in raw.take_fields()}
         for field in self.fields:
             arrays += field.arrays(memories.pop(field.name))
@@ -153,14 +160,16 @@ class TensorFeed(_loader.Loader):
             now = json.loads(self._opened.state())
             self.state._finished((now["epoch"], now["position"]))
         nothing = [one for field in self.fields for one in field.nothing()]
-        return [np.False_, *([np.zeros(2, np.int64)] if self._carries_position else []), *nothing]
+        position = [np.zeros(2, np.int64)] if self._carries_position else []
+        indices = [np.zeros(0, np.int64)] if self._carries_indices else []
+        return [np.False_, *position, *indices, *nothing]
 
     @property
     def types(self) -> list[Any]:
         """The types of what :meth:`take` gives."""
         ahead = [tf.bool] if self.may_be_shorter else []
-        position = [tf.int64] if self._carries_position else []
-        return [*ahead, *position, *(one for field in self.fields for one in field.types)]
+        numbers = [tf.int64] * (self._carries_position + self._carries_indices)
+        return [*ahead, *numbers, *(one for field in self.fields for one in field.types)]
 
     def _batches(self, run: EpochRun) -> Iterator[Any]:
         # Each counts as used when it is handed out; what was trained on is known by its position.

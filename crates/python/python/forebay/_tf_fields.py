@@ -16,6 +16,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError("forebay.tensorflow needs TensorFlow: pip install tensorflow", name="tensorflow") from None
 
 from ._batch import array_of
+from ._samples import NO_TYPE_REMEDY
 from ._forebay import BatchLoader, Memory
 
 __all__ = ["TensorField", "as_written", "fields_of", "tf"]
@@ -119,7 +120,7 @@ def _dtype(name: str, dtype: np.dtype[Any], stored: str) -> Any:
             return tf.as_dtype(dtype)
         except TypeError:
             pass
-    raise ValueError(f"field {name!r}: TensorFlow has no type for {stored}; leave it out by fields=[...]")
+    raise ValueError(f"field {name!r}: TensorFlow has no type for {stored}; {NO_TYPE_REMEDY}")
 
 
 def _texts(texts: Iterable[str]) -> Any:

@@ -102,9 +102,11 @@ def _pairs(
     given, known = _given(x)
     if read_threads is not None and read_threads < 1:
         raise ValueError(f"read_threads={read_threads}; at least 1 is needed")
+    if (block_bytes := size_of(transfer_size, "transfer_size")) == 0:
+        raise ValueError("transfer_size=0; at least 1 byte is needed")
     spec = element_spec if element_spec is not None else _spec_like(wanted, _liked(like, given, known), through)
     parts = spec if isinstance(spec, tuple) else (spec,)
-    rows = _Rows(wanted, parts, size_of(transfer_size, "transfer_size") or 1 << 20, read_threads, through)
+    rows = _Rows(wanted, parts, block_bytes or 1 << 20, read_threads, through)
     blocks = tf.data.Dataset.from_generator(rows.blocks, args=given, output_signature=rows.signature)
     return blocks.flat_map(as_written(rows.samples))
 

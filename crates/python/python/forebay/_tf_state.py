@@ -67,15 +67,19 @@ class State:
         with self._lock:
             return bool(self._ahead)
 
-    def commit(self, position: Any = None, *, count: int = 1) -> None:
+    def commit(self, position: Any = None, *, count: int = 1, through: bool = False) -> None:
         """Notes that a batch was trained on: the one that carries ``position`` (see ``position=True`` of
         :func:`forebay.tensorflow.dataset`), or the next ``count`` that were handed out.
 
         Batches may be committed in another order than they came in, as after ``shuffle``: the state is then before the first that is
-        missing.
+        missing. After ``filter`` some never come: ``through=True`` counts all that were handed out before this one, too, and, without a
+        ``position``, all that were handed out, as at the end of an iteration.
         """
         with self._lock:
-            found = self._next(count) if position is None else self._named(position)
+            if through:
+                found = self._through(position)
+            else:
+                found = self._next(count) if position is None else self._named(position)
             self._done.update(found)
             while self._ahead and self._ahead[0] in self._done:
                 self._reach(self._ahead.popleft())
@@ -86,6 +90,13 @@ class State:
         if len(waiting) < count:
             self._warn()
         return waiting
+
+    def _through(self, position: Any) -> list[Position]:
+        handed = list(self._ahead)
+        if position is None:
+            return handed
+        found = self._named(position)
+        return handed[: max(map(handed.index, found), default=-1) + 1]
 
     def _named(self, position: Any) -> list[Position]:
         table = np.asarray(position).reshape(-1, 2)
@@ -110,7 +121,12 @@ class State:
         assert self._saved is not None
         self._saved["epoch"], self._saved["position"] = position
 
-    # What follows is called by the feed.
+    # What follows is called by the feed and the callback.
+
+    def _waiting(self) -> int:
+        """How many batches were handed out and not trained on yet."""
+        with self._lock:
+            return len(self._ahead) - len(self._done)
 
     def _attach(self, state: dict[str, Any]) -> dict[str, Any] | None:
         """Takes part in a dataset whose loader is at ``state``; gives what that has to go on from, if there is anything."""

@@ -21,6 +21,7 @@ from . import _batch, _dataset, _loader, _tiers  # isort: skip
 from ._forebay import EpochRun, ForebayError, LoaderMemory, RawBatch  # isort: skip
 from ._jax_placement import HandOver, Placement, narrow_types, placement_of, with_casts  # isort: skip
 from ._jax_source import RandomAccessDataSource  # isort: skip
+from ._samples import NO_TYPE_REMEDY  # isort: skip
 from ._sizes import whole  # isort: skip
 from ._store import Store  # isort: skip
 from ._subset import Subset  # isort: skip
@@ -70,13 +71,16 @@ class Loader(_loader.Loader):
             rank, world = jax.process_index(), jax.process_count()
         self._hand_over = HandOver()
         self._place = placement_of(self._hand_over, device, sharding)
-        self._ahead = whole("device_prefetch", device_prefetch) if self._place.is_ahead else 0
+        device_prefetch = whole("device_prefetch", device_prefetch)
+        self._ahead = device_prefetch if self._place.is_ahead else 0
         is_mapped = any(options.get(name) is not None for name in ("map", "sample_map", "collate"))
         self._held = self._ahead + (Placement.held if is_mapped else self._place.held)
         super().__init__(dataset, rank=rank, world=world, **options)
         tail = _loader._tail(options.get("tail"), options.get("drop_last", False))
         self._may_be_short = tail in (None, "short") and self._drawn is None and len(dataset) % (world * self.batch_size) > 0
         self._check_fields(sharding is not None)
+        if self._map is None:
+            self._place.check({name: (self.batch_size, *shape) for name, _, shape, _ in self._opened.fields()}, world)
         self._narrow_fields()
 
     def _check_fields(self, is_sharded: bool) -> None:
@@ -85,7 +89,7 @@ class Loader(_loader.Loader):
             return
         for name, code, shape, stored in self._opened.fields():
             if np.dtype(code).kind not in "biufc":
-                raise ValueError(f"field {name!r}: JAX has no type for {stored}; leave it out by fields=[...]")
+                raise ValueError(f"field {name!r}: JAX has no type for {stored}; {NO_TYPE_REMEDY}")
             if is_sharded and None in shape:
                 raise ValueError(
                     f"field {name!r}: samples of different lengths cannot be sharded; make them equal by map=lambda batch: "

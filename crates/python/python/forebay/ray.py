@@ -61,6 +61,8 @@ def read(
             every node copies every file that one of its tasks reads of. ``read_threads`` (by default the processors
             of a task), ``memory``, ``transfer_size``, ``on_error``, ``transforms`` and ``normalize`` go to the loaders in the tasks.
     """
+    if override_num_blocks is not None and whole("override_num_blocks", override_num_blocks) == 0:
+        raise ValueError("override_num_blocks=0; at least 1 task is needed")
     tiers, how = _taken(options, _TIERS), _taken(options, _LOADER)
     samples = _opened(source, fields, label, options)
     # A node copies what its own tasks read: each would copy every file otherwise.
@@ -73,7 +75,7 @@ def read(
     given: dict[str, Any] = {"ray_remote_args": dict(ray_remote_args or {})}
     if concurrency is not None:
         given["concurrency"] = whole("concurrency", concurrency)
-    blocks = made.task_count() if override_num_blocks is None else whole("override_num_blocks", override_num_blocks)
+    blocks = made.task_count() if override_num_blocks is None else override_num_blocks
     known = inspect.signature(ray.data.read_datasource).parameters
     given["override_num_blocks" if "override_num_blocks" in known else "parallelism"] = blocks
     return ray.data.read_datasource(made, **given)

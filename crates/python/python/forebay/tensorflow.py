@@ -44,8 +44,8 @@ __all__ = [
     "register_filesystem",
 ]
 
-POSITION = "position"
-"""The name under which a batch carries its position."""
+POSITION, INDICES = "position", "indices"
+"""The names under which a batch carries its position, and the numbers of its samples."""
 
 
 def dataset(
@@ -53,6 +53,7 @@ def dataset(
     *,
     state: State | None = None,
     position: bool = False,
+    indices: bool = False,
     as_supervised: bool = False,
     rank: int | None = None,
     world: int | None = None,
@@ -68,18 +69,23 @@ def dataset(
             a list. Of paths, ``fields``, ``label``, ``samples`` and whatever else says what samples are goes to :func:`forebay.open`.
         state: a :class:`State` that knows what was trained on, to stop and go on. One that was loaded in the middle of an epoch makes
             the first iteration the rest of it; the length of iterations is then unknown.
-        position: batches carry their position, two integers, by which :meth:`State.commit` takes them in any order: as
-            ``batch["position"]``, or last in a tuple.
+        position: batches carry their position, two integers by which :meth:`State.commit` takes them in any order (the epoch, and the
+            place in its order, that training goes on from after this batch): as ``batch["position"]``, or last in a tuple.
+        indices: batches carry the numbers of their samples, -1 for padding and for what could not be read: as ``batch["indices"]``, or
+            in a tuple after the fields.
         as_supervised: batches are pairs ``(features, label)`` for Keras: the features are the tensor of the only other field, or a dict.
         rank, world: which of how many processes this is.
         options: what :class:`forebay.Loader` takes, but for ``map``, ``sample_map``, ``collate`` and ``refresh``.
     """
     opened = _opened(source, options)
     as_tuple = bool(options.pop("as_tuple", False))
-    feed = TensorFeed(opened, state, position, rank=rank, world=world, **options)
+    if as_supervised and as_tuple:
+        raise ValueError("as_supervised=True and as_tuple=True: both say what a batch is; give one of them")
+    feed = TensorFeed(opened, state, position, indices, rank=rank, world=world, **options)
     names = [field.name for field in feed.fields]
-    if position and POSITION in names:
-        raise ValueError("position=True, and a field is called 'position': open the set with another name for it")
+    for is_carried, name in ((position, POSITION), (indices, INDICES)):
+        if is_carried and name in names:
+            raise ValueError(f"{name}=True, and a field is called {name!r}: open the set with another name for it")
     label = getattr(getattr(opened, "_base", opened), "label", None)
     if as_supervised and (label not in names or len(names) < 2):
         raise ValueError("as_supervised=True needs a label and another field: forebay.open(..., label=)")
@@ -90,8 +96,12 @@ def dataset(
         place = next(rest) if position else None
         if place is not None:
             place.set_shape((2,))
+        numbers = next(rest) if indices else None
+        if numbers is not None:
+            numbers.set_shape((batch,))
         tensors = {field.name: field.tensor(rest, batch) for field in fields}
-        return _element(tensors, place, as_tuple, label if as_supervised else None)
+        carried = {name: one for name, one in ((INDICES, numbers), (POSITION, place)) if one is not None}
+        return _element(tensors, carried, as_tuple, label if as_supervised else None)
 
     return _sized(_pipeline(feed, shaped), feed)
 
@@ -136,19 +146,22 @@ def _sized(made: Any, feed: TensorFeed) -> Any:
     return made.apply(tf.data.experimental.assert_cardinality(length))
 
 
-def _element(tensors: dict[str, Any], place: Any, as_tuple: bool, label: str | None) -> Any:
+def _element(tensors: dict[str, Any], carried: dict[str, Any], as_tuple: bool, label: str | None) -> Any:
     if label is not None:
         target = tensors.pop(label)
         features = next(iter(tensors.values())) if len(tensors) == 1 else tensors
-        return (features, target) if place is None else (features, target, place)
+        return (features, target, *carried.values())
     if as_tuple:
-        return tuple(tensors.values()) if place is None else (*tensors.values(), place)
-    return tensors if place is None else {**tensors, POSITION: place}
+        return (*tensors.values(), *carried.values())
+    return {**tensors, **carried}
 
 
 def _opened(source: Any, options: dict[str, Any]) -> Any:
     """The set that ``source`` is or names; what says how paths are opened is taken out of ``options``."""
     if isinstance(source, (_dataset.Dataset, Store, Subset)):
+        known = inspect.signature(_loader.Loader.__init__).parameters
+        if unknown := [name for name in options if name in inspect.signature(_dataset.open).parameters and name not in known]:
+            raise ValueError(f"{', '.join(unknown)} with a set that is open already: say it where the set is opened")
         return source
     if not isinstance(source, (str, os.PathLike, list, tuple)):
         raise TypeError(f"a forebay.Dataset is needed, as forebay.open gives it, a Store or paths, not {type(source).__name__}")

@@ -389,7 +389,8 @@ mod tests {
         let options = Options { shuffle: Shuffle::Full, batch_size: 3, ..Options::default() };
         let maker = Arc::new(Numbers(set, gate));
         let feed = Feed::of_maker(maker, Options { read_threads: Some(2), ..options }).unwrap();
-        LoaderHandle { feed, epochs, commits: false, turns: Turns::default(), progress: Mutex::default() }
+        let (least_patience, turns, progress) = (Duration::ZERO, Turns::default(), Mutex::default());
+        LoaderHandle { feed, epochs, commits: false, least_patience, turns, progress }
     }
 
     /// The next batches, `count` at the most; after the end of all epochs of a start, those of another where there are to be more.

@@ -65,6 +65,9 @@ impl FileReader {
             Ok((file, is_local))
         };
         let (file, is_local) = interruptible(py, open)?;
+        if let Some(origin) = origin {
+            origin.get().warn_of_tiers(py)?;
+        }
         Ok(Self { path, file: Closable::new("file", file), is_local, how })
     }
 

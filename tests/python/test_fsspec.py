@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import pickle
 import re
+import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ import zarr
 from conftest import FREE
 from test_object import Server, s3, server  # noqa: F401
 
+import forebay
 from forebay._fsspec_listing import entries, everything
 
 DOC = Path(__file__).parents[2] / "docs" / "fsspec.md"
@@ -45,6 +50,47 @@ def test_names_sizes_and_patterns_are_those_of_the_local_file_system(folder: Pat
     assert fs.modified(folder / "a.bin") == local.modified(folder / "a.bin")
     with pytest.raises(FileNotFoundError):
         fs.open(folder / "none")
+
+
+def test_folders_and_files_in_files_are_the_errors_of_the_local_file_system(folder: Path) -> None:
+    fs, local = bare(), fsspec.filesystem("file")
+    cases = {folder / "deep": IsADirectoryError, folder / "a.bin/x": NotADirectoryError, folder / "none/x": FileNotFoundError}
+    for path, kind in cases.items():
+        for reads in (lambda fs, path: fs.cat_file(path), lambda fs, path: fs.open(path)):
+            for one in (local, fs):
+                with pytest.raises(OSError) as raised:
+                    reads(one, str(path))
+                assert type(raised.value) is kind and raised.value.filename == str(path)
+        assert isinstance(fs.cat_ranges([str(path)], 0, 4)[0], kind)
+
+
+def test_zarr_finds_nothing_where_a_key_is_a_folder_or_lies_in_a_file(tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "z.zarr", shape=(4,), dtype="f4", name="x")
+    store = zarr.storage.FsspecStore.from_url(f"forebay://{tmp_path}/z.zarr", read_only=True, storage_options={"tiers": []})
+    prototype = zarr.core.buffer.default_buffer_prototype()
+    for key in ("x", "x/zarr.json/more", "none"):
+        assert asyncio.run(store.get(key, prototype=prototype)) is None
+    assert asyncio.run(store.get("x/zarr.json", prototype=prototype)) is not None
+
+
+def test_an_option_that_there_is_not_is_an_error_that_names_those_that_there_are() -> None:
+    with pytest.raises(TypeError, match="no option foo, tier; it has tiers, policy, config.*skip_instance_cache"):
+        bare(foo=1, tier=["memory:1MiB"])
+    standard = {"skip_instance_cache": True, "use_listings_cache": False, "asynchronous": True, "loop": None, "batch_size": 4}
+    assert bare(**standard, listings_expiry_time=1, max_paths=4, target_protocol="file").protocol == "forebay"
+
+
+def test_tiers_of_no_use_are_a_warning_once(folder: Path, tmp_path: Path) -> None:
+    time.sleep(2.1)  # of a file that has just changed nothing would be copied anywhere
+    tiers = [{"path": str(tmp_path / "tier"), "quota": "1MiB", **FREE}]
+    fs = fsspec.filesystem("forebay", tiers=tiers)
+    with pytest.warns(forebay.ForebayWarning, match="the files lie on its own device"):
+        fs.cat_file(folder / "a.bin")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fs.cat_file(folder / "a.bin")
+    with pytest.warns(forebay.ForebayWarning, match="a tier is left out: disk tier '/proc/forebay-no-such'"):
+        fsspec.filesystem("forebay", tiers=["/proc/forebay-no-such:1MiB"])
 
 
 def test_urls_lead_to_paths_and_other_urls() -> None:

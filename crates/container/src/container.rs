@@ -57,6 +57,8 @@ pub struct Container {
     pub groups: Vec<Group>,
     /// All variables, sorted by name.
     pub variables: Vec<Variable>,
+    /// Indexes of `variables` in the order in which the file has them; empty where that is by name, or not known.
+    pub order: Vec<u32>,
     /// Variables that stand under no name here but are mapped into others.
     pub parts: Vec<Variable>,
     /// Second names, sorted.
@@ -88,10 +90,18 @@ impl Container {
         self.sources.iter().take(own).fold(0, |sum, source| sum.saturating_add(source.len))
     }
 
-    /// The variables that are listed to a user: all, but for what NetCDF-4 stores for dimensions without values.
+    /// The variables that are listed to a user, by name: all, but for what NetCDF-4 stores for dimensions without values.
     pub fn listed(&self) -> impl Iterator<Item = &Variable> {
-        let is_netcdf4 = self.format == Self::NETCDF4;
-        self.variables.iter().filter(move |variable| !is_netcdf4 || !variable.is_bare_dimension())
+        self.variables.iter().filter(|variable| self.is_listed(variable))
+    }
+
+    /// The same in the order of the file.
+    pub fn listed_in_file_order(&self) -> impl Iterator<Item = &Variable> {
+        self.in_file_order().filter(|variable| self.is_listed(variable))
+    }
+
+    fn is_listed(&self, variable: &Variable) -> bool {
+        self.format != Self::NETCDF4 || !variable.is_bare_dimension()
     }
 
     /// What a user calls `variable`: its stored name, without what NetCDF-4 puts before some.
@@ -208,6 +218,7 @@ impl Container {
             && self.parts.iter().enumerate().all(|(number, part)| maps(part, number))
             && self.variables.iter().all(|variable| maps(variable, self.parts.len()))
             && self.variables.is_sorted_by(|low, high| low.name < high.name)
+            && self.order_is_sound()
     }
 
     /// All variables by stored name, with their aliases: `(name, variable)`, sorted.
@@ -242,6 +253,7 @@ mod tests {
             heap: None,
             attributes: vec![],
             dimensions: vec![],
+            type_name: None,
         };
         let alias = |name: &str, target: &str| Alias { name: name.into(), target: target.into() };
         Container {

@@ -1,6 +1,6 @@
 //! The attributes by which HDF5 and NetCDF-4 keep what axes are called: dimension scales, labels and numbers.
 
-use crate::{Array, Attribute};
+use crate::{Array, Attribute, Container};
 
 /// The attribute that lists the dimension scales of each axis.
 pub const SCALE_LIST: &str = "DIMENSION_LIST";
@@ -20,6 +20,17 @@ pub fn is_netcdf_attribute(name: &str) -> bool {
 /// True when the value of an attribute `CLASS` says that its variable is a dimension scale.
 pub fn says_scale(class: Option<&Array>) -> bool {
     class.and_then(Array::texts).is_some_and(|class| class == ["DIMENSION_SCALE"])
+}
+
+impl Container {
+    /// The names of the dimension scales in the HDF5 group `group` that may grow: not those of the groups around it.
+    pub fn growing_scales(&self, group: &str) -> impl Iterator<Item = &str> {
+        self.in_file_order().filter_map(move |variable| {
+            let (parent, name) = variable.name.rsplit_once('/').unwrap_or(("", &variable.name));
+            let grows = variable.max_shape.first() == Some(&None);
+            (parent == group && grows && says_scale(variable.attribute("CLASS"))).then_some(name)
+        })
+    }
 }
 
 impl Attribute {

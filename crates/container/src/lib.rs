@@ -11,7 +11,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `container`, `variable`, `dimension_scales` | what is there, and which attributes are a format's own |
+//! | `container`, `file_order`, `variable`, `dimension_scales` | what is there, in which order, and which attributes are a format's own |
 //! | `dtype/` | what one element is, and how it is stored |
 //! | `extents`, `chunk_table`, `source_index`, `segments`, `shards`, `boxes`, `mapping`, `mappings`, `interval_tree`, `heap` | where values lie: chunks, segments, shards, boxes, parts of other variables |
 //! | `shape`, `grid`, `selection`, `slabs`, `runs`, `windows`, `window_axis`, `sample_index`, `sample_starts`, `series`, `repeated`, `gaps` | arithmetic of chunks, hyperslabs, ranges read as one, and boxes that are samples, over several files too, but not over gaps |
@@ -37,6 +37,7 @@ mod cost;
 mod dimension_scales;
 mod dtype;
 mod extents;
+mod file_order;
 pub mod gaps;
 pub mod grid;
 pub mod group_pattern;

@@ -6,16 +6,13 @@ use forebay_source::SourceId;
 
 use crate::{Array, Attribute, Container, Dtype, Extents, Group, Number, Padding, Values, Variable};
 
-/// A container of one group.
-pub fn container(format: &str, sources: Vec<SourceId>, mut variables: Vec<Variable>) -> Container {
-    variables.sort_by(|one, other| one.name.cmp(&other.name));
-    Container {
-        format: format.into(),
-        sources,
-        groups: vec![Group { name: String::new(), attributes: Vec::new() }],
-        variables,
-        ..Container::default()
-    }
+/// A container of one group, whose `variables` are in the order of the file.
+pub fn container(format: &str, sources: Vec<SourceId>, variables: Vec<Variable>) -> Container {
+    let groups = vec![Group { name: String::new(), attributes: Vec::new() }];
+    let mut container =
+        Container { format: format.into(), sources, groups, variables, ..Container::default() };
+    container.sort_variables();
+    container
 }
 
 /// One text as an attribute.

@@ -10,7 +10,7 @@ use crate::Container;
 
 const MAGIC: &[u8; 8] = b"forebayC";
 /// Raised whenever [`Container`] changes: an old index is then made anew.
-const VERSION: u32 = 11;
+const VERSION: u32 = 12;
 const HEAD_LEN: usize = 16;
 
 /// The bytes of `container`.

@@ -87,6 +87,7 @@ mod tests {
             heap: None,
             attributes: vec![],
             dimensions: vec![],
+            type_name: None,
         }
     }
 

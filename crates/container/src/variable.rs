@@ -23,6 +23,8 @@ pub struct Variable {
     pub name: String,
     /// Element type, as stored.
     pub dtype: Dtype,
+    /// What the file calls that type, where it is an enumeration that stands there under a name of its own.
+    pub type_name: Option<String>,
     /// Shape and chunking.
     pub grid: Grid,
     /// How far each axis may grow: `None` without bound.
@@ -49,6 +51,7 @@ impl Variable {
         Self {
             name: name.into(),
             dtype,
+            type_name: None,
             max_shape: shape.iter().map(|len| Some(*len)).collect(),
             grid: Grid::whole(shape),
             layout: "contiguous".into(),

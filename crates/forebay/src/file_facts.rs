@@ -47,6 +47,7 @@ pub fn variable_facts(variable: &Variable) -> Value {
     json!({
         "name": variable.name,
         "dtype": variable.dtype.to_string(),
+        "type_name": variable.type_name,
         "shape": variable.grid.shape,
         "max_shape": variable.max_shape,
         "dimensions": variable.dimensions,

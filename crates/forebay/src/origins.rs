@@ -106,8 +106,8 @@ impl Origins {
         if stands { Ok(name.to_owned()) } else { names::absolute(name) }
     }
 
-    /// Warns of tiers that were left out, or are of no use to what was opened so far.
-    pub(crate) fn warn_of_tiers(&self) {
+    /// Warns of tiers that were left out, have no room, or are of no use to what was opened so far; of each once in a process.
+    pub fn warn_of_tiers(&self) {
         let warnings = self.tiered.iter().flat_map(|tiered| tiered.warnings());
         warnings.for_each(|text| Event::new(EventKind::Tier, text).emit());
     }

@@ -59,7 +59,6 @@ impl Format for Npz {
             let why = format!("two members called '{name}'");
             Refused { name, why, corrupt: true }
         }));
-        variables.sort_by(|one, other| one.name.cmp(&other.name));
         let described = container(self.name(), vec![file.id().clone()], variables);
         Ok(Container { refused, ..described })
     }

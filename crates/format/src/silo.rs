@@ -114,6 +114,8 @@ fn finish(tree: &Tree, given: SiloContents, joiner: Joiner<'_>) -> Container {
     aliases.retain(|name, target| !variables.contains_key(name) && name != target);
     container.aliases = aliases.into_iter().map(|(name, target)| Alias { name, target }).collect();
     container.variables = variables.into_values().collect();
+    // Objects have other names than the arrays of which the order is known.
+    container.order.clear();
     container
 }
 

@@ -7,7 +7,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `store` | the files of the folder, and what its documents say |
-//! | `json` | documents as Python writes them |
+//! | `json`, `key_order` | documents as Python writes them, and the order of their members |
 //! | `hierarchy` | which groups and arrays there are, one document each or all in one |
 //! | `v2`, `v3` | what the two versions say of an array |
 //! | `array` | an array as both versions describe it |
@@ -28,6 +28,7 @@ mod fill;
 mod hierarchy;
 mod json;
 mod key;
+mod key_order;
 mod missing;
 mod ragged;
 mod store;

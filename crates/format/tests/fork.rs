@@ -64,6 +64,7 @@ fn opened() -> Opened {
         heap: None,
         attributes: vec![],
         dimensions: vec![],
+        type_name: None,
     };
     let sources = vec![origin.open(&Locator::new("m")).unwrap().id().clone()];
     let container = Container { sources, variables: vec![variable], ..Container::default() };

@@ -6,6 +6,7 @@ use super::{
     attributes::attributes,
     cursor::MetadataCursor,
     external,
+    file::File,
     files::{ObjectAddress, OpenFiles},
     header::{Message, ObjectHeader},
     index::IndexedArray,
@@ -20,7 +21,7 @@ use super::{
     },
     placement::DataPlacement,
 };
-use forebay_container::{ChunkTable, Extent, Extents, Filter, Grid, Segments, Variable};
+use forebay_container::{ChunkTable, Dtype, Extent, Extents, Filter, Grid, Segments, Variable};
 
 /// Describes the variable that `object` is.
 fn describe_object(
@@ -48,12 +49,7 @@ pub(crate) fn describe(
     let cursor = |message: &'_ Message| message.body.clone();
     let space =
         Dataspace::parse(MetadataCursor::new(&cursor(need(message::DATASPACE, "dataspace")?), file.sizes))?;
-    let type_message = need(message::DATATYPE, "datatype")?;
-    let parse = || {
-        Datatypes { reference_len: file.heap().reference_len() }
-            .parse(&mut MetadataCursor::new(&type_message.body, file.sizes))
-    };
-    let dtype = if type_message.is_shared { file.shared_type(parse)? } else { parse()? };
+    let dtype = datatype(&file, need(message::DATATYPE, "datatype")?)?;
     let layout_message = need(message::LAYOUT, "layout")?;
     let layout = layout::parse(MetadataCursor::new(&layout_message.body, file.sizes))?;
     let filters = match header.find(message::PIPELINE) {
@@ -86,6 +82,7 @@ pub(crate) fn describe(
         heap,
         attributes: attributes(&file, header)?,
         dimensions: vec![],
+        type_name: None,
     };
     if space.is_null {
         return Ok(variable);
@@ -103,6 +100,15 @@ pub(crate) fn describe(
         DataLayout::Virtual { heap, index } => mapped::place(place, &mut variable, heap, index),
     }?;
     Ok(variable)
+}
+
+/// The type that `message` describes.
+pub(crate) fn datatype(file: &File, message: &Message) -> Result<Dtype> {
+    let parse = || {
+        Datatypes { reference_len: file.heap().reference_len() }
+            .parse(&mut MetadataCursor::new(&message.body, file.sizes))
+    };
+    if message.is_shared { file.shared_type(parse) } else { parse() }
 }
 
 impl DataPlacement<'_, '_> {

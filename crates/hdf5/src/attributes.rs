@@ -13,24 +13,30 @@ use super::{
 };
 use forebay_container::Attribute;
 
+/// The flag of an attribute info message whose object tracks the order its attributes are made in.
+const ORDER_TRACKED: u8 = 0x01;
 /// A dense attribute whose own message lies among the shared ones.
 const SHARED: u8 = 0x02;
 
-/// All attributes, sorted by name; one that cannot be made out says why and hides nothing else.
+/// The place of an attribute whose order nothing says: after all others, where names decide.
+const NO_PLACE: u64 = u64::MAX;
+
+/// All attributes, in the order they were made in where the object tracks it, else in that of the header, and by name those of a heap;
+/// one that cannot be made out says why and hides nothing else.
 pub(crate) fn attributes(file: &File, header: &ObjectHeader) -> Result<Vec<Attribute>> {
     let mut found = Vec::new();
-    each_body(file, header, &mut |body| {
-        found.push(readable(body.and_then(|body| attribute::parse(file, &body)))?);
+    each_body(file, header, &mut |place, body| {
+        found.push((place, readable(body.and_then(|body| attribute::parse(file, &body)))?));
         Ok(())
     })?;
-    found.sort_by(|left, right| left.name.cmp(&right.name));
-    Ok(found)
+    found.sort_by(|(place, one), (other_place, other)| (place, &one.name).cmp(&(other_place, &other.name)));
+    Ok(found.into_iter().map(|(_, attribute)| attribute).collect())
 }
 
 /// The addresses of the objects that lists of references in the attribute `name` lead to, the first of each list.
 pub(crate) fn references(file: &File, header: &ObjectHeader, name: &str) -> Result<Vec<Option<u64>>> {
     let mut found = Vec::new();
-    each_body(file, header, &mut |body| {
+    each_body(file, header, &mut |_, body| {
         if let Ok(Some(lists)) = body.and_then(|body| attribute::references(file, &body, name)) {
             found = lists;
         }
@@ -42,16 +48,19 @@ pub(crate) fn references(file: &File, header: &ObjectHeader, name: &str) -> Resu
 /// What the reason why an attribute cannot be read takes, about.
 const REASON_BYTES: u64 = 256;
 
-type AttributeSink<'a> = dyn FnMut(Result<Bytes>) -> Result<()> + 'a;
+type AttributeSink<'a> = dyn FnMut(u64, Result<Bytes>) -> Result<()> + 'a;
 
-/// Calls `each` with the message of every attribute, or with why it, or the rest of them, cannot be found.
+/// Calls `each` with the place and the message of every attribute, or with why it, or the rest of them, cannot be found.
 fn each_body(file: &File, header: &ObjectHeader, each: &mut AttributeSink<'_>) -> Result<()> {
-    for message in &header.messages {
+    for (index, message) in (0..).zip(&header.messages) {
         match message.kind {
-            message::ATTRIBUTE => each(Ok(message.body.clone()))?,
+            message::ATTRIBUTE => {
+                let place = message.creation_order.map_or(index, u64::from);
+                each(place, Ok(message.body.clone()))?;
+            }
             message::ATTRIBUTE_INFO => {
                 if let Err(error) = dense(file, &message.body, each) {
-                    each(Err(error))?;
+                    each(NO_PLACE, Err(error))?;
                 }
             }
             _ => {}
@@ -73,17 +82,19 @@ fn readable(parsed: Result<Attribute>) -> Result<Attribute> {
 fn dense(file: &File, body: &[u8], each: &mut AttributeSink<'_>) -> Result<()> {
     let mut cursor = MetadataCursor::new(body, file.sizes);
     cursor.version(0, "an attribute info message")?;
-    if cursor.u8()? & 1 != 0 {
+    let is_tracked = cursor.u8()? & ORDER_TRACKED != 0;
+    if is_tracked {
         cursor.skip(2)?;
     }
     let (Some(heap), Some(tree)) = (cursor.address()?, cursor.address()?) else { return Ok(()) };
     let heap = FractalHeap::open(file, heap)?;
     let tree = TreeV2::open(file, tree)?;
-    if tree.kind != 8 || tree.record_len < 9 {
+    if tree.kind != 8 || tree.record_len < 13 {
         return Err(Error::corrupt(format!("attributes in a B-tree of kind {}", tree.kind)));
     }
     tree.walk(file, &mut |record| {
-        let (id, flags) = (&record[..8], record[8]);
+        let (id, flags, order) = (&record[..8], record[8], &record[9..13]);
+        let order = order.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte));
         let body = if flags & SHARED != 0 {
             file.shared.in_heap(file, id, message::ATTRIBUTE)
         } else {
@@ -91,6 +102,6 @@ fn dense(file: &File, body: &[u8], each: &mut AttributeSink<'_>) -> Result<()> {
         };
         // Many records may lead to one object, and one that is not there leaves its reason behind.
         file.spend(body.as_ref().map_or(REASON_BYTES, |body| body.len() as u64))?;
-        each(body)
+        each(if is_tracked { order } else { NO_PLACE }, body)
     })
 }

@@ -13,6 +13,9 @@ use super::{
     tree_v2::TreeV2,
 };
 
+/// The flag of a link info message whose group tracks the order its links are made in.
+const ORDER_TRACKED: u8 = 1;
+
 /// True when the object of this header is a group.
 pub(crate) fn is_group(header: &ObjectHeader) -> bool {
     [message::SYMBOL_TABLE, message::LINK_INFO, message::GROUP_INFO, message::LINK]
@@ -20,7 +23,8 @@ pub(crate) fn is_group(header: &ObjectHeader) -> bool {
         .any(|kind| header.has(kind))
 }
 
-/// All links of the group, in the order the file has them.
+/// All links of the group: in the order they were made in where the group tracks it, and by name where it does not, as libraries list
+/// them.
 pub(crate) fn links(file: &File, header: &ObjectHeader) -> Result<Vec<Link>> {
     let mut links = Vec::new();
     for message in &header.messages {
@@ -31,7 +35,20 @@ pub(crate) fn links(file: &File, header: &ObjectHeader) -> Result<Vec<Link>> {
             _ => {}
         }
     }
+    if tracks_order(file, header)? {
+        links.sort_by_key(|link| link.creation_order);
+    } else {
+        links.sort_by(|left, right| left.name.cmp(&right.name));
+    }
     Ok(links)
+}
+
+/// True when the group keeps the order its links were made in; one with a symbol table cannot.
+fn tracks_order(file: &File, header: &ObjectHeader) -> Result<bool> {
+    let Some(message) = header.find(message::LINK_INFO) else { return Ok(false) };
+    let mut cursor = MetadataCursor::new(&message.body, file.sizes);
+    cursor.version(0, "a link info message")?;
+    Ok(cursor.u8()? & ORDER_TRACKED != 0)
 }
 
 /// True when the group has a link called `name`; reads only what may hold it.
@@ -115,7 +132,7 @@ fn symbol_node(file: &File, address: u64, heap: &LocalHeap, links: &mut Vec<Link
             (_, Some(object)) => Target::Object(object),
             (_, None) => Target::Broken("a link to an undefined address".into()),
         };
-        links.push(Link { name, to });
+        links.push(Link { name, to, creation_order: None });
     }
     Ok(())
 }
@@ -135,7 +152,7 @@ fn dense(file: &File, body: &[u8], links: &mut Vec<Link>) -> Result<()> {
 fn dense_parts(file: &File, body: &[u8]) -> Result<Option<(FractalHeap, TreeV2)>> {
     let mut cursor = MetadataCursor::new(body, file.sizes);
     cursor.version(0, "a link info message")?;
-    if cursor.u8()? & 1 != 0 {
+    if cursor.u8()? & ORDER_TRACKED != 0 {
         cursor.skip(8)?;
     }
     let (Some(heap), Some(tree)) = (cursor.address()?, cursor.address()?) else { return Ok(None) };

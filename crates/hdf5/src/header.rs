@@ -20,6 +20,8 @@ pub(crate) struct Message {
     pub(crate) address: u64,
     /// The body stands elsewhere, and other objects may have it too.
     pub(crate) is_shared: bool,
+    /// How many messages of attributes were made before it, where the header keeps count.
+    pub(crate) creation_order: Option<u16>,
 }
 
 /// An object header.
@@ -101,7 +103,7 @@ fn read_old(file: &Metadata, address: u64, start: &[u8]) -> Result<ObjectHeader>
                 file,
                 &mut messages,
                 &mut blocks,
-                RawMessage { kind, flags, body, address: block_address + at as u64 },
+                RawMessage { kind, flags, body, address: block_address + at as u64, creation_order: None },
             )?;
         }
         done += 1;
@@ -168,13 +170,12 @@ impl NewBlock<'_> {
             let kind = cursor.u8()?;
             let len = cursor.u16()?;
             let flags = cursor.u8()?;
-            if self.has_creation_order {
-                cursor.skip(2)?;
-            }
+            let creation_order = if self.has_creation_order { Some(cursor.u16()?) } else { None };
             let at = cursor.position();
             cursor.skip(len)?;
             let body = self.bytes.slice(at..at + usize::from(len));
-            let message = RawMessage { kind: kind.into(), flags, body, address: self.address + at as u64 };
+            let address = self.address + at as u64;
+            let message = RawMessage { kind: kind.into(), flags, body, address, creation_order };
             push(self.file, messages, blocks, message)?;
         }
         Ok(())
@@ -186,6 +187,7 @@ struct RawMessage {
     flags: u8,
     body: Bytes,
     address: u64,
+    creation_order: Option<u16>,
 }
 
 fn push(
@@ -194,7 +196,7 @@ fn push(
     blocks: &mut Vec<HeaderBlock>,
     raw: RawMessage,
 ) -> Result<()> {
-    let RawMessage { kind, flags, body, address } = raw;
+    let RawMessage { kind, flags, body, address, creation_order } = raw;
     if kind == message::CONTINUATION && flags & SHARED == 0 {
         let mut cursor = MetadataCursor::new(&body, file.sizes);
         let block =
@@ -209,6 +211,7 @@ fn push(
             "message {kind:#x}, which the writer says must be understood"
         )));
     }
-    messages.push(Message { kind, body, address, is_shared: flags & SHARED != 0 });
+    let is_shared = flags & SHARED != 0;
+    messages.push(Message { kind, body, address, is_shared, creation_order });
     Ok(())
 }

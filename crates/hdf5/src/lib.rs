@@ -38,7 +38,7 @@
 //! | `global_heap`, `heap_fill` | variable-length values, as an array or each where it shall stand |
 //! | `swmr` | files that grow while they are read (single writer, multiple readers) |
 //! | `files`, `placement` | the files that were opened, and where a variable's values are looked for in them |
-//! | `walk` | all of it, from the root group on |
+//! | `walk`, `walk_order` | all of it, from the root group on, in the order of the file |
 
 mod array;
 mod attributes;
@@ -65,6 +65,7 @@ mod tree_v1;
 mod tree_v2;
 mod virtual_layout;
 mod walk;
+mod walk_order;
 
 use std::sync::Arc;
 

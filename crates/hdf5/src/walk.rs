@@ -2,8 +2,8 @@
 
 use std::{collections::HashMap, rc::Rc};
 
-use forebay_container::{Alias, Attribute, Container, Group, Refused, SCALE_LIST};
-use forebay_source::{Error, ErrorKind, Locator, Origin, Result};
+use forebay_container::{Alias, Attribute, Container, Dtype, Group, Refused, SCALE_LIST, Variable};
+use forebay_source::{Error, ErrorKind, Locator, Origin, Result, SourceId};
 
 use crate::{
     array,
@@ -14,6 +14,7 @@ use crate::{
     group,
     message::{self, link::Target},
     swmr,
+    walk_order::WalkOrder,
 };
 
 /// Groups nested deeper are refused: no one names them, and their names add up.
@@ -83,6 +84,8 @@ fn new_walk(origin: &dyn Origin, types: NamedTypes) -> ContainerWalk<'_> {
         container: Container { format: "hdf5".into(), ..Container::default() },
         names: HashMap::new(),
         scales: HashMap::new(),
+        enumerations: HashMap::new(),
+        order: WalkOrder::default(),
         deferred: Vec::new(),
         external_hops: 0,
         name_bytes: 0,
@@ -92,19 +95,46 @@ fn new_walk(origin: &dyn Origin, types: NamedTypes) -> ContainerWalk<'_> {
 /// The description, sorted and with names for its axes, once all was walked.
 fn finished(walk: ContainerWalk<'_>) -> Result<(Container, Vec<NamedType>)> {
     let ContainerWalk { mut container, files, names, scales, named_types, .. } = walk;
+    walk.order.sort(&mut container.variables, &mut container.groups);
     container.swmr = files.has_swmr();
     container.sources = files.sources;
     container.parts = files.parts;
     container.absent = files.absent.into_iter().collect();
-    container.variables.sort_by(|left, right| left.name.cmp(&right.name));
-    container.variables.dedup_by(|later, earlier| later.name == earlier.name);
+    container.sort_variables();
     container.aliases.sort_by(|left, right| left.name.cmp(&right.name));
     container.refused.sort_by(|left, right| left.name.cmp(&right.name));
     axes::name(&mut container, |variable, axis| {
         let scale = scales.get(variable)?.get(axis).copied().flatten()?;
         names.get(&scale).map(String::as_str)
     })?;
+    name_types(&mut container, &walk.enumerations);
     Ok((container, named_types))
+}
+
+/// Tells variables what their types are called: by likeness, as the NetCDF library does, which writes a type with each variable and
+/// once more under its name. Many may share one, so that a small file could say far more than it holds: then names are left out.
+fn name_types(container: &mut Container, names: &HashMap<String, String>) {
+    let mut left = name_allowance(container.sources.first());
+    let is_enum = |variable: &&mut Variable| matches!(variable.dtype, Dtype::Enum { .. });
+    for variable in container.variables.iter_mut().filter(is_enum) {
+        let Some(name) = names.get(&variable.dtype.to_string()) else { continue };
+        let Some(rest) = left.checked_sub(name.len() as u64) else { return };
+        left = rest;
+        variable.type_name = Some(name.clone());
+    }
+}
+
+/// How many bytes of names a file may say.
+fn name_allowance(own: Option<&SourceId>) -> u64 {
+    own.map_or(0, |id| id.len).saturating_mul(64).saturating_add(16 << 20)
+}
+
+/// A name in a group that the walk has yet to reach.
+struct Pending {
+    group: ObjectAddress,
+    to: Target,
+    name: String,
+    depth: usize,
 }
 
 /// A soft or external link that is yet to be followed.
@@ -113,6 +143,8 @@ struct Deferred {
     to: Target,
     name: String,
     external_hops: usize,
+    /// Where it stands in the file.
+    place: u64,
 }
 
 /// What is known while a file is walked.
@@ -125,6 +157,9 @@ struct ContainerWalk<'a> {
     names: HashMap<ObjectAddress, String>,
     /// By the names of variables: the objects that stand for their axes.
     scales: HashMap<String, Vec<Option<ObjectAddress>>>,
+    /// By what they are: the names of enumerations.
+    enumerations: HashMap<String, String>,
+    order: WalkOrder,
     /// Soft and external links that were met.
     deferred: Vec<Deferred>,
     /// External links that led to where the walk is now.
@@ -149,9 +184,15 @@ impl ContainerWalk<'_> {
 
     /// Describes `first`, known as `name`, and everything below it.
     fn object(&mut self, first: ObjectAddress, name: String) -> Result<()> {
-        let mut stack = vec![(first, name, 0)];
+        let mut stack = vec![Pending { group: first, to: Target::Object(first.1), name, depth: 0 }];
         let mut is_first = true;
-        while let Some((object, name, depth)) = stack.pop() {
+        while let Some(Pending { group, to, name, depth }) = stack.pop() {
+            let place = self.order.meet();
+            let Target::Object(address) = to else {
+                self.deferred.push(Deferred { group, to, name, external_hops: self.external_hops, place });
+                continue;
+            };
+            let object = (group.0, address);
             self.count_name(&name, depth)?;
             if let Some(known) = self.names.get(&object) {
                 let alias = Alias { name, target: known.clone() };
@@ -167,7 +208,8 @@ impl ContainerWalk<'_> {
                 }
                 self.refuse(name, &error);
             }
-            stack.extend(children.into_iter().rev().map(|(child, name)| (child, name, depth + 1)));
+            let pending = |(to, name)| Pending { group: object, to, name, depth: depth + 1 };
+            stack.extend(children.into_iter().rev().map(pending));
             is_first = false;
         }
         Ok(())
@@ -176,20 +218,15 @@ impl ContainerWalk<'_> {
     /// Names repeat the names above them: a file can say far more of them than it holds.
     fn count_name(&mut self, name: &str, depth: usize) -> Result<()> {
         self.name_bytes += name.len() as u64;
-        let own = self.files.sources.first().map_or(0, |id| id.len);
-        if self.name_bytes > own.saturating_mul(64).saturating_add(16 << 20) || depth > MOST_DEPTH {
+        let most = name_allowance(self.files.sources.first());
+        if self.name_bytes > most || depth > MOST_DEPTH {
             let start: String = name.chars().take(64).collect();
             return Err(Error::corrupt("groups nested without end").at(format!("'{start}…'")));
         }
         Ok(())
     }
 
-    fn one(
-        &mut self,
-        object: ObjectAddress,
-        name: &str,
-        children: &mut Vec<(ObjectAddress, String)>,
-    ) -> Result<()> {
+    fn one(&mut self, object: ObjectAddress, name: &str, children: &mut Vec<(Target, String)>) -> Result<()> {
         let file = self.files.file(object.0);
         let header = file.header(object.1)?;
         if header.has(message::LAYOUT) {
@@ -199,10 +236,16 @@ impl ContainerWalk<'_> {
                 let objects = scales.map(|address| Some((object.0, address?))).collect();
                 self.scales.insert(name.to_owned(), objects);
             }
+            self.order.add_variable();
             self.container.variables.push(variable);
             return Ok(());
         }
         if !group::is_group(&header) {
+            // A type that cannot be made out has no variables that could be.
+            let dtype = header.find(message::DATATYPE).and_then(|found| array::datatype(&file, found).ok());
+            if let Some(dtype @ Dtype::Enum { .. }) = dtype {
+                self.enumerations.entry(dtype.to_string()).or_insert_with(|| name.to_owned());
+            }
             if self.types == NamedTypes::Kept && header.has(message::DATATYPE) {
                 let attributes = attributes(&file, &header)?;
                 self.named_types.push(NamedType { name: name.to_owned(), attributes });
@@ -210,16 +253,11 @@ impl ContainerWalk<'_> {
             return Ok(());
         }
         let attributes = attributes(&file, &header)?;
+        self.order.add_group();
         self.container.groups.push(Group { name: name.to_owned(), attributes });
         for link in group::links(&file, &header)? {
             let child = if name.is_empty() { link.name } else { format!("{name}/{}", link.name) };
-            match link.to {
-                Target::Object(address) => children.push(((object.0, address), child)),
-                to => {
-                    let external_hops = self.external_hops;
-                    self.deferred.push(Deferred { group: object, to, name: child, external_hops });
-                }
-            }
+            children.push((link.to, child));
         }
         Ok(())
     }
@@ -231,6 +269,7 @@ impl ContainerWalk<'_> {
         if self.external_hops > MOST_HOPS {
             return Err(Error::new(ErrorKind::NotFound, "files that link to each other without end"));
         }
+        self.order.follow(link.place);
         self.object(target, link.name.clone())
     }
 

@@ -45,6 +45,14 @@ impl RawOrigin {
     }
 }
 
+impl RawOrigin {
+    /// Warns of tiers that were left out, have no room, or are of no use to what was opened so far.
+    pub(crate) fn warn_of_tiers(&self, py: Python<'_>) -> PyResult<()> {
+        self.opened.get()?.origins.warn_of_tiers();
+        show_warnings(py)
+    }
+}
+
 #[pymethods]
 impl RawOrigin {
     /// Files of this machine and URLs, through the tiers of `config` (JSON). `rank` is a policy in place of the one that is
@@ -64,9 +72,9 @@ impl RawOrigin {
             let (origins, tiered) = Origins::new().through_tiers(&config, policy.clone())?;
             Ok(OpenOrigin { origins, tiered })
         };
-        let opened = interruptible(py, open)?;
-        show_warnings(py)?;
-        Ok(Self { opened: Closable::new("origin", opened) })
+        let origin = Self { opened: Closable::new("origin", interruptible(py, open)?) };
+        origin.warn_of_tiers(py)?;
+        Ok(origin)
     }
 
     /// Opens the file or object called `name`.
@@ -76,7 +84,9 @@ impl RawOrigin {
             let at = opened.origins.locate(&name)?;
             opened.origins.of(&at).open(&at)
         };
-        interruptible(py, open).map(|source| RawSource { source })
+        let source = interruptible(py, open)?;
+        self.warn_of_tiers(py)?;
+        Ok(RawSource { source })
     }
 
     /// All that lies under `name`, at any depth.

@@ -65,6 +65,9 @@ impl FileReader {
             Ok((file, is_local))
         };
         let (file, is_local) = interruptible(py, open)?;
+        if let Some(origin) = origin {
+            origin.get().warn_of_tiers(py)?;
+        }
         Ok(Self { path, file: Closable::new("file", file), is_local, how })
     }
 
@@ -80,16 +83,21 @@ impl FileReader {
         Ok(self.file.get()?.container().format.clone())
     }
 
-    /// The names of all variables, sorted.
+    /// The names of all variables, in the order of the file.
     fn names(&self) -> PyResult<Vec<String>> {
         let file = self.file.get()?;
         let container = file.container();
-        Ok(container.listed().map(|variable| container.shown_name(variable)).collect())
+        Ok(container.listed_in_file_order().map(|variable| container.shown_name(variable)).collect())
     }
 
     /// The names of all groups, the root's first, which is empty.
     fn group_names(&self) -> PyResult<Vec<String>> {
         Ok(self.file.get()?.container().groups.iter().map(|group| group.name.clone()).collect())
+    }
+
+    /// The names of the dimensions that the HDF5 group `group` itself has and that may grow.
+    fn growing_scales(&self, group: &str) -> PyResult<Vec<String>> {
+        Ok(self.file.get()?.container().growing_scales(group).map(str::to_owned).collect())
     }
 
     /// The stored name and the shape of the variable `name`.

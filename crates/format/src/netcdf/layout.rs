@@ -40,16 +40,17 @@ pub(super) fn describe(header: &ClassicHeader, id: &SourceId) -> Result<Containe
         let why = format!("two variables are called '{name}'");
         Refused { name, why, corrupt: true }
     }));
-    variables.sort_by(|left, right| left.name.cmp(&right.name));
     refused.sort_by(|left, right| left.name.cmp(&right.name));
-    Ok(Container {
+    let mut container = Container {
         format: "netcdf3".into(),
         sources: vec![id.clone()],
         groups: vec![Group { name: String::new(), attributes: header.attributes.clone() }],
         variables,
         refused,
         ..Container::default()
-    })
+    };
+    container.sort_variables();
+    Ok(container)
 }
 
 fn check_names(header: &ClassicHeader, file_len: u64) -> Result<()> {

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{
     json::need,
+    key_order::KeyOrder,
     store::{V2_ALL, V2_ARRAY, V2_ATTRIBUTES, V2_GROUP, V3, ZarrStore},
 };
 
@@ -21,6 +22,10 @@ pub(super) struct Node {
     pub(super) v2_group: Option<Value>,
     /// `.zattrs`.
     pub(super) v2_attributes: Option<Value>,
+    /// The order of its attributes.
+    pub(super) attribute_order: KeyOrder,
+    /// How many documents the one that has all of them names before; 0 where there is none.
+    place: usize,
     /// Why a document of it cannot be read.
     pub(super) defect: Option<Error>,
 }
@@ -38,13 +43,16 @@ impl Hierarchy {
         if let Some((root, document)) = store.document(V3)? {
             return Self::of_v3(store, files, root, document);
         }
-        if let Some((root, document)) = store.document(V2_ALL)? {
-            let nodes = consolidated_v2(&document).map_err(|error| error.at(&root.locator))?;
+        if let Some((root, (document, order))) = store.document(V2_ALL)? {
+            let nodes = consolidated_v2(&document, order).map_err(|error| error.at(&root.locator))?;
             return Ok(Self { root, nodes });
         }
-        let Some((root, document)) = store.document(V2_ARRAY)? else { return Self::of_v2(store, files) };
-        let attributes = store.document(V2_ATTRIBUTES)?.map(|(_, document)| document);
-        let node = Node { v2_array: Some(document), v2_attributes: attributes, ..Node::default() };
+        let Some((root, array)) = store.document(V2_ARRAY)? else { return Self::of_v2(store, files) };
+        let mut node = Node::default();
+        node.add(V2_ARRAY, array);
+        if let Some((_, attributes)) = store.document(V2_ATTRIBUTES)? {
+            node.add(V2_ATTRIBUTES, attributes);
+        }
         Ok(Self { root, nodes: BTreeMap::from([(String::new(), node)]) })
     }
 
@@ -52,7 +60,7 @@ impl Hierarchy {
         store: &ZarrStore<'_>,
         files: Option<&[SourceId]>,
         root: SourceId,
-        document: Value,
+        (document, mut order): (Value, KeyOrder),
     ) -> Result<Self> {
         let place = |error: Error| error.at(&root.locator);
         if need(&document, "zarr_format").map_err(place)?.as_u64() != Some(3) {
@@ -68,13 +76,27 @@ impl Hierarchy {
                     for (path, document) in all {
                         nodes.insert(clean(path), Node { v3: Some(document.clone()), ..Node::default() });
                     }
+                    let members = order.take("consolidated_metadata").take("metadata").members();
+                    for (place, (path, mut order)) in members.enumerate() {
+                        if let Some(node) = nodes.get_mut(&clean(&path)) {
+                            (node.place, node.attribute_order) = (place, order.take("attributes"));
+                        }
+                    }
                 }
                 None => nodes = listed(store, need_files(store, files)?, &[V3])?,
             },
             _ => return Err(place(Error::corrupt("neither an array nor a group"))),
         }
-        nodes.insert(String::new(), Node { v3: Some(document), ..Node::default() });
+        let attribute_order = order.take("attributes");
+        nodes.insert(String::new(), Node { v3: Some(document), attribute_order, ..Node::default() });
         Ok(Self { root, nodes })
+    }
+
+    /// The root, then all others in the order of the document that has them all, else by path.
+    pub(super) fn in_order(nodes: BTreeMap<String, Node>) -> Vec<(String, Node)> {
+        let mut nodes: Vec<(String, Node)> = nodes.into_iter().collect();
+        nodes.sort_by_key(|(path, node)| (!path.is_empty(), node.place));
+        nodes
     }
 
     fn of_v2(store: &ZarrStore<'_>, files: Option<&[SourceId]>) -> Result<Self> {
@@ -125,12 +147,12 @@ fn listed(store: &ZarrStore<'_>, files: &[SourceId], names: &[&str]) -> Result<B
 }
 
 impl Node {
-    fn add(&mut self, name: &str, document: Value) {
+    fn add(&mut self, name: &str, (document, mut order): (Value, KeyOrder)) {
         match name {
-            V3 => self.v3 = Some(document),
+            V3 => (self.v3, self.attribute_order) = (Some(document), order.take("attributes")),
             V2_ARRAY => self.v2_array = Some(document),
             V2_GROUP => self.v2_group = Some(document),
-            _ => self.v2_attributes = Some(document),
+            _ => (self.v2_attributes, self.attribute_order) = (Some(document), order),
         }
     }
 
@@ -151,15 +173,16 @@ impl Node {
 }
 
 /// The nodes of `.zmetadata`: documents by their keys.
-fn consolidated_v2(document: &Value) -> Result<BTreeMap<String, Node>> {
+fn consolidated_v2(document: &Value, mut order: KeyOrder) -> Result<BTreeMap<String, Node>> {
     let all = need(document, "metadata")?
         .as_object()
         .ok_or_else(|| Error::corrupt("'metadata' names no documents"))?;
     let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
-    for (key, document) in all {
-        let (path, name) = key.rsplit_once('/').unwrap_or(("", key));
-        if [V2_ARRAY, V2_GROUP, V2_ATTRIBUTES].contains(&name) {
-            nodes.entry(clean(path)).or_default().add(name, document.clone());
+    for (place, (key, order)) in order.take("metadata").members().enumerate() {
+        let (path, name) = key.rsplit_once('/').unwrap_or(("", &key));
+        if let (Some(document), V2_ARRAY | V2_GROUP | V2_ATTRIBUTES) = (all.get(&key), name) {
+            let node = nodes.entry(clean(path)).or_insert_with(|| Node { place, ..Node::default() });
+            node.add(name, (document.clone(), order));
         }
     }
     Ok(nodes)

@@ -3,12 +3,15 @@
 use forebay_source::{Error, Result};
 use serde_json::Value;
 
-/// The document in `bytes`.
+use super::key_order::KeyOrder;
+
+/// The document in `bytes`, and the order of its members.
 ///
 /// Python writes numbers that JSON has no word for, `NaN` and `Infinity`, without quotes: they are read as texts.
-pub(super) fn parse(bytes: &[u8]) -> Result<Value> {
-    serde_json::from_slice(bytes).or_else(|error| {
-        serde_json::from_slice(&quoted(bytes)).map_err(|_| Error::corrupt(format!("not JSON: {error}")))
+pub(super) fn parse(bytes: &[u8]) -> Result<(Value, KeyOrder)> {
+    let ordered = |bytes: &[u8]| Ok((serde_json::from_slice(bytes)?, KeyOrder::of(bytes)));
+    ordered(bytes).or_else(|error: serde_json::Error| {
+        ordered(&quoted(bytes)).map_err(|_| Error::corrupt(format!("not JSON: {error}")))
     })
 }
 
@@ -88,7 +91,7 @@ mod tests {
 
     #[test]
     fn bare_words_of_numbers_are_read_and_texts_are_left_alone() {
-        let document = parse(br#"{"a": NaN, "b": [-Infinity, Infinity], "c": "\"NaN NaN"}"#).unwrap();
+        let (document, _) = parse(br#"{"a": NaN, "b": [-Infinity, Infinity], "c": "\"NaN NaN"}"#).unwrap();
         assert_eq!(document, json!({"a": "NaN", "b": ["-Infinity", "Infinity"], "c": "\"NaN NaN"}));
         assert_eq!(parse(b"{\"a\": NaNa}").unwrap_err().kind(), ErrorKind::Corrupt);
         assert_eq!(parse(b"\"\\").unwrap_err().kind(), ErrorKind::Corrupt);

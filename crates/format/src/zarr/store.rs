@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use serde_json::Value;
 use std::sync::Arc;
 
-use super::json;
+use super::{json, key_order::KeyOrder};
 use crate::Found;
 
 /// The names of documents, in the order they are looked for.
@@ -79,8 +79,8 @@ impl<'a> ZarrStore<'a> {
         }
     }
 
-    /// The document `key` and which bytes it is, if there is one.
-    pub(super) fn document(&self, key: &str) -> Result<Option<(SourceId, Value)>> {
+    /// The document `key`, the order of its members, and which bytes it is, if there is one.
+    pub(super) fn document(&self, key: &str) -> Result<Option<(SourceId, (Value, KeyOrder))>> {
         let Some(source) = self.open(key)? else { return Ok(None) };
         let document = read(&*source).and_then(|bytes| json::parse(&bytes));
         document

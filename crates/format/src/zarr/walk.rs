@@ -31,12 +31,11 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
     let hierarchy = Hierarchy::read(&store, files.as_deref())?;
     let mut builder = Builder { container: Container { format: "zarr".into(), ..Container::default() } };
     let mut arrays: Vec<(String, Described, Value)> = Vec::new();
-    for (path, node) in hierarchy.nodes {
+    for (path, node) in Hierarchy::in_order(hierarchy.nodes) {
         if node.defect.is_none() && !node.is_array() {
-            builder
-                .container
-                .groups
-                .push(Group { attributes: attributes::of(node.attributes(), &[]), name: path });
+            let mut attributes = attributes::of(node.attributes(), &[]);
+            node.attribute_order.arrange(&mut attributes);
+            builder.container.groups.push(Group { attributes, name: path });
             continue;
         }
         match array(&node) {
@@ -68,9 +67,10 @@ pub(super) fn describe(origin: &dyn Origin, at: &Locator) -> Result<Container> {
             Err(error) => return Err(error),
         }
     }
-    let mut variables = builder.container.variables;
-    variables.sort_by(|left, right| left.name.cmp(&right.name));
-    Ok(Container { sources, groups, variables, ..builder.container })
+    let mut container = Container { sources, groups, ..builder.container };
+    container.sort_variables();
+    container.refused.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(container)
 }
 
 /// What is wrong with one array must not hide the others; a place that does not answer is wrong with all.
@@ -83,11 +83,12 @@ fn array(node: &Node) -> Result<(Described, Value)> {
     if let Some(error) = &node.defect {
         return Err(Error::corrupt(error.to_string()));
     }
-    let (described, document) = match (&node.v3, &node.v2_array) {
+    let (mut described, document) = match (&node.v3, &node.v2_array) {
         (Some(document), _) => (v3::describe(document)?, document),
         (None, Some(document)) => (v2::describe(document, node.v2_attributes.as_ref())?, document),
         (None, None) => return Err(Error::corrupt("no document")),
     };
+    node.attribute_order.arrange(&mut described.attributes);
     let len = described.grid.element_count().checked_mul(described.element.dtype.stored_len() as u64);
     if len.is_none_or(|len| len == u64::MAX) {
         return Err(Error::unsupported("more bytes than can be counted"));

@@ -9,6 +9,8 @@ use super::super::cursor::{MetadataCursor, text};
 pub(crate) struct Link {
     pub(crate) name: String,
     pub(crate) to: Target,
+    /// How many links were made in the group before it, where the group keeps count.
+    pub(crate) creation_order: Option<u64>,
 }
 
 /// What a name leads to.
@@ -30,9 +32,7 @@ pub(crate) fn parse(mut cursor: MetadataCursor<'_>) -> Result<Link> {
     cursor.version(1, "a link message")?;
     let flags = cursor.u8()?;
     let kind = if flags & 0x08 != 0 { cursor.u8()? } else { 0 };
-    if flags & 0x04 != 0 {
-        cursor.skip(8)?;
-    }
+    let creation_order = if flags & 0x04 != 0 { Some(cursor.uint(8)?) } else { None };
     if flags & 0x10 != 0 {
         cursor.skip(1)?;
     }
@@ -40,7 +40,7 @@ pub(crate) fn parse(mut cursor: MetadataCursor<'_>) -> Result<Link> {
     let name = text(cursor.take(usize::try_from(name_len).unwrap_or(usize::MAX))?);
     // One link that leads nowhere must not hide those beside it.
     let to = target(kind, cursor).unwrap_or_else(|error| Target::Broken(error.to_string()));
-    Ok(Link { name, to })
+    Ok(Link { name, to, creation_order })
 }
 
 fn target(kind: u8, mut cursor: MetadataCursor<'_>) -> Result<Target> {

@@ -89,6 +89,7 @@ fn make_as(rows: Rows, is_encoded: bool) -> Made {
         heap: None,
         attributes: Vec::new(),
         dimensions: vec![],
+        type_name: None,
     };
     Made { bytes, variable }
 }

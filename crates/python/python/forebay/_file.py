@@ -25,7 +25,7 @@ class File(Mapping[str, "FileVariable"]):
     >>> with forebay.File("era5.nc") as file:
     ...     file["t2m"][0, :10, ::2]     # a NumPy array
     ...     file["t2m"].attrs["units"]
-    ...     list(file)                   # the names of its variables
+    ...     list(file)                   # the names of its variables, in the order of the file
 
     Names are those of ``forebay inspect``; variables of groups are ``"group/name"``. The path may be a URL. It can be used
     by many threads, pickled, and used after a fork. What changes in the file while it is open is an error, also in the process that

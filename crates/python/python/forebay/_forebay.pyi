@@ -200,9 +200,11 @@ class FileReader:
     def format(self) -> str:
         """The name of the file's format."""
     def names(self) -> list[str]:
-        """The names of all variables, sorted."""
+        """The names of all variables, in the order of the file."""
     def group_names(self) -> list[str]:
         """The names of all groups, the root's first, which is empty."""
+    def growing_scales(self, group: str) -> list[str]:
+        """The names of the dimensions that the HDF5 group ``group`` itself has and that may grow."""
     def find(self, name: str) -> tuple[str, list[int]]:
         """The stored name and the shape of the variable ``name``."""
     def facts(self, name: str) -> tuple[str, Any]:

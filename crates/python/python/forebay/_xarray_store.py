@@ -7,7 +7,6 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ RESERVED = frozenset({
 })  # fmt: skip
 # What forebay itself says of Zarr arrays.
 ZARR_NOTES = frozenset({"zarr_dtype", "zarr_fill_value"})
+HDF5 = frozenset({"hdf5", "netcdf4"})
 # What is read in vain between two rows of an array without chunks, rather than asked for apart.
 GAP_BYTES = 64 << 10
 
@@ -169,10 +169,15 @@ class FileStore(AbstractDataStore):
 
     def get_encoding(self) -> dict[str, Any]:
         """Which dimensions may grow."""
-        file, growing = self._opened.get(), set()
+        file = self._opened.get()
+        is_hdf5 = file.format in HDF5
+        # Dimensions of HDF5 belong to a group, and variables of the groups in it have them too.
+        growing = set(file._open().growing_scales(self._group)) if is_hdf5 else set()
         for variable in (file[name] for name in self._names(file)):
-            limits = variable._facts[0]["max_shape"]
-            growing |= {name for name, limit in zip(variable.dimensions, limits) if name and limit is None}
+            named = (*variable.dimensions, *[""] * (variable.ndim - len(variable.dimensions)))
+            for given, axis, grows in zip(named, self._opened.axes(variable), _growing(variable)):
+                if grows and not (is_hdf5 and given):
+                    growing.add(axis)
         return {"unlimited_dims": growing}
 
     def close(self) -> None:
@@ -189,7 +194,7 @@ class FileStore(AbstractDataStore):
         attributes = _attributes(rows, is_zarr)
         if array.dtype.kind == "S" and "_FillValue" in attributes:
             attributes["_FillValue"] = np.bytes_(attributes["_FillValue"])
-        encoding = _encoding(variable, array, dimensions, is_zarr)
+        encoding = _encoding(variable, array, dimensions, file.format)
         encoding["source"] = self._opened.path
         if "least_significant_digit" in attributes and not is_zarr:
             encoding["least_significant_digit"] = attributes.pop("least_significant_digit")
@@ -205,14 +210,15 @@ def _attributes(rows: Any, is_zarr: bool) -> dict[str, Any]:
     return found
 
 
-def _encoding(variable: FileVariable, array: FileArray, dimensions: tuple[str, ...], is_zarr: bool) -> dict[str, Any]:
+def _encoding(variable: FileVariable, array: FileArray, dimensions: tuple[str, ...], format: str) -> dict[str, Any]:
     encoding: dict[str, Any] = {"dtype": _encoded_type(variable, array), "original_shape": array.shape}
     chunks = variable.chunks
     if chunks is not None:
         chunks = (*chunks, *array.shape[len(chunks) :])
         encoding["preferred_chunks"] = dict(zip(dimensions, chunks))
-    if is_zarr:
+    if format == "zarr":
         encoding["chunks"] = chunks
+    if format not in HDF5:
         return encoding
     encoding["chunksizes"], encoding["contiguous"] = chunks, chunks is None
     filters = variable.filters
@@ -231,7 +237,10 @@ def _encoded_type(variable: FileVariable, array: FileArray) -> Any:
         return array.dtype
     members = (member.rpartition("=") for member in words[1].split(", "))
     names = {name: int(value) for name, _, value in members}
-    return np.dtype(array.dtype, metadata={"enum": names, "enum_name": variable.name.rpartition("/")[2]})
+    own = variable.name.rpartition("/")[2]
+    # A type without a name needs another than its variable has: both are written into one group.
+    enum_name = (variable._facts[0]["type_name"] or f"{own}_enum").rpartition("/")[2]
+    return np.dtype(array.dtype, metadata={"enum": names, "enum_name": enum_name})
 
 
 def _near(chunks: tuple[int, ...] | None, shape: tuple[int, ...], itemsize: int) -> list[int]:
@@ -240,6 +249,11 @@ def _near(chunks: tuple[int, ...] | None, shape: tuple[int, ...], itemsize: int)
         return [*chunks, *shape[len(chunks) :]]
     inner = [int(np.prod(shape[axis + 1 :], dtype=np.int64)) * max(itemsize, 1) for axis in range(len(shape))]
     return [GAP_BYTES // max(length, 1) for length in inner]
+
+
+def _growing(variable: FileVariable) -> list[bool]:
+    """Which of its axes have no bound."""
+    return [limit is None for limit in variable._facts[0]["max_shape"]]
 
 
 def _is_text(variable: FileVariable) -> bool:
@@ -291,25 +305,33 @@ def _phony_dimensions(file: File) -> dict[str, tuple[str, ...]]:
         by_group.setdefault(name.rpartition("/")[0], []).append(name)
     named = {name for variable in file.values() for name in variable.dimensions if name}
     number, found = len(named), {}
-    for group in _inner_first(set(by_group)):
-        known: list[tuple[str, int]] = []
+    for group in _inner_first(set(by_group), file.groups):
+        known: list[tuple[str, tuple[int, bool]]] = []
         for name in by_group[group]:
             variable = file[name]
             shape = (*variable.shape, *_inner_shape(variable))
             given = (*variable.dimensions, *[""] * (len(shape) - len(variable.dimensions)))
+            grows = (*_growing(variable), *[False] * (len(shape) - variable.ndim))
             axes: list[str] = []
-            for axis, length in zip(given, shape):
+            for axis, size in zip(given, zip(shape, grows)):
                 if not axis:
-                    axis = next((one for one, size in known if size == length and one not in axes), "")
+                    axis = next((one for one, other in known if size == other and one not in axes), "")
                 if not axis:
                     axis = f"phony_dim_{number}"
                     number += 1
-                    known.append((axis, length))
+                    known.append((axis, size))
                 axes.append(axis)
             found[name] = tuple(axes)
     return found
 
 
-def _inner_first(groups: set[str]) -> Iterator[str]:
+def _inner_first(groups: set[str], order: tuple[str, ...]) -> list[str]:
     """Groups in the order in which the NetCDF library numbers dimensions: those inside a group before it."""
-    return iter(sorted(groups, key=lambda group: (*((part, 0) for part in group.split("/") if part), ("\U0010ffff", 1))))
+    places = {name: place for place, name in enumerate(order)}
+
+    def key(group: str) -> list[tuple[int, str]]:
+        ends = [end for end, letter in enumerate(f"{group}/") if letter == "/"] if group else []
+        above = [(places.get(group[:end], len(places)), group[:end]) for end in ends]
+        return [*above, (len(places) + 1, "")]
+
+    return sorted(groups, key=key)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-
 from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]
 from fsspec.utils import stringify_path, tokenize  # type: ignore[import-untyped]
 
-from ._forebay import NotFoundError, RawSource, UnsupportedError
+from ._forebay import InvalidError, NotFoundError, RawSource, UnsupportedError
 from ._fsspec_listing import entries, everything
 from ._origin import TieredOrigin, shared_origin
 from ._tiers import Policy, TierOptions, Tiers
@@ -38,6 +39,12 @@ __all__ = ["ForebayFile", "ForebayFileSystem"]
 # Files that are asked for together.
 READ_THREADS = 8
 LOCAL_PROTOCOLS = ("file", "local", None)
+OPTIONS = ("tiers", "policy", "config", "target_protocol", "target_options")
+# What fsspec and its users give to any file system, whether it heeds them or not.
+STANDARD_OPTIONS = frozenset({
+    "asynchronous", "batch_size", "block_size", "default_block_size", "default_cache_type", "default_fill_cache",
+    "listings_expiry_time", "loop", "max_paths", "skip_instance_cache", "use_listings_cache",
+})  # fmt: skip
 
 
 class ForebayFileSystem(ChainedFileSystem):  # type: ignore[misc]
@@ -65,6 +72,12 @@ class ForebayFileSystem(ChainedFileSystem):  # type: ignore[misc]
         fo: Any = None,
         **storage_options: Any,
     ) -> None:
+        unknown = sorted(storage_options.keys() - STANDARD_OPTIONS)
+        if unknown:
+            raise TypeError(
+                f"the file system forebay has no option {', '.join(unknown)}; it has {', '.join(OPTIONS)}, and of fsspec "
+                f"{', '.join(sorted(STANDARD_OPTIONS))}"
+            )
         super().__init__(
             tiers=tiers, policy=policy, config=config, target_protocol=target_protocol, target_options=target_options,
             **storage_options,
@@ -108,8 +121,8 @@ class ForebayFileSystem(ChainedFileSystem):  # type: ignore[misc]
         path = self._strip_protocol(path)
         try:
             return self._origin.raw.open(path)
-        except NotFoundError as error:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+        except (NotFoundError, InvalidError) as error:
+            raise _as_local(error, path) from error
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
         """Name, size and type, and what else is known."""
@@ -299,6 +312,19 @@ def _below_target(path: Any, target: str | None) -> Any:
 def _file_entry(path: str, source: RawSource) -> dict[str, Any]:
     _, size, modified = source.facts()
     return {"name": path, "size": size, "type": "file", "mtime": modified, "version": source.version}
+
+
+def _as_local(error: Exception, path: str) -> Exception:
+    """What the local file system raises for ``path``, by which programs tell a folder, and nothing, from a fault."""
+    code = None
+    if not _is_url(path):
+        try:
+            code = errno.EISDIR if stat.S_ISDIR(os.stat(path).st_mode) else None
+        except OSError as found:
+            code = found.errno if isinstance(error, NotFoundError) else None
+    if code is None and isinstance(error, NotFoundError):
+        code = errno.ENOENT
+    return error if code is None else OSError(code, os.strerror(code), path)
 
 
 def _range(start: int | None, end: int | None, length: int) -> tuple[int, int]:

@@ -136,7 +136,11 @@ pub(crate) fn forget_working_folder() {
 #[cold]
 fn begin() -> bool {
     let found = inside::run(|| {
-        let prefix = PREFIX.get_or_init(from_environment);
+        if PREFIX.get().is_none() {
+            // Found before it is set: a child that is forked meanwhile waits for no thread of its parent.
+            let _is_first = PREFIX.set(from_environment());
+        }
+        let prefix = PREFIX.get()?;
         if prefix.is_some() {
             inside::begin_process();
             // Before anything of ours looks at the limit of open files.

@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "is called in place of functions of the C library")]
 
 use libc::{c_int, c_uint, off_t, size_t, ssize_t};
-use rustix::io::Errno;
+use rustix::{fs::OFlags, io::Errno};
 
 use super::exported;
 use crate::{
@@ -49,7 +49,8 @@ fn copy_part(to: c_int, from: c_int, at: Option<&mut off_t>, len: size_t) -> Opt
     let part = read_part(from, at.as_deref().copied(), len)?;
     let len = part.bytes.len();
     let put = || written(to, len, |done| answer(kernel::write(to, &part.bytes[done..])));
-    let written = if len == 0 { Ok(0) } else { usize::try_from(put()).map_err(|_| last_error()) };
+    let written =
+        if len == 0 { writable(to).map(|()| 0) } else { usize::try_from(put()).map_err(|_| last_error()) };
     let end = part.start + written.unwrap_or(0) as u64;
     match at {
         Some(at) => *at = off_t::try_from(end).ok()?,
@@ -70,6 +71,12 @@ fn answer(copied: Result<usize, Errno>) -> ssize_t {
             -1
         }
     }
+}
+
+/// An error where `fd` is not open for writing: behind the end of a file nothing is written that would tell.
+fn writable(fd: c_int) -> Result<(), Errno> {
+    let flags = kernel::open_flags(fd).ok_or(Errno::BADF)?;
+    if flags.intersects(OFlags::WRONLY | OFlags::RDWR) { Ok(()) } else { Err(Errno::BADF) }
 }
 
 fn last_error() -> Errno {

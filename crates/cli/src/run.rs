@@ -3,7 +3,7 @@
 use std::{ffi::OsString, io::Write, path::PathBuf};
 
 use forebay::{Error, ErrorKind, Result, Settings};
-use forebay_launch::{PluginFolder, RunRequest, SummaryForm, TransparentRun};
+use forebay_launch::{PluginFolder, RunRequest, SummaryForm, TransparentRun, check_report_file};
 
 use crate::{
     Context,
@@ -30,7 +30,7 @@ where there is no such program, 126 where it cannot be started, and those of `fo
 
 /// Arguments of `forebay run`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("origin", |origin| origin.help("Origin of the data: a folder. Files below it come from the tiers")))]
 pub(crate) struct RunArgs {
     /// HDF5 plug-ins: auto, vfd, vol or both.
     #[arg(long, value_name = "PLUGINS", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
@@ -67,6 +67,7 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
     let settings = Settings::load_for_hdf5(&overrides, None)?;
     let (program, rest) = args.program.split_first().expect("clap asks for one");
     if TransparentRun::is_asked_for(&settings, args.stage_writes) {
+        args.report.as_deref().map_or(Ok(()), check_report_file)?;
         let plugins = &PluginFolder::find()?;
         let (settings, overrides) = (&settings, &overrides);
         let (hdf5, stage_writes) = (args.hdf5.is_some(), args.stage_writes);
@@ -79,16 +80,37 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
         return TransparentRun::prepare(request)?.run_to_end(form, args.report.as_deref(), &say);
     }
     if args.hdf5.is_none() {
-        let error = Error::new(ErrorKind::Invalid, "nothing to run the program with");
-        return Err(error.hint(
-            "name a folder by --origin and a tier by --tier, or switch on the HDF5 plug-ins by --hdf5",
-        ));
+        return Err(what_is_missing(&settings, args.stage_writes));
     }
     let (found, _) = hdf5_env::variables(&overrides)?;
     found.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
     let (error, code) = forebay_launch::exec(program, rest, &found.set);
     say(&error.to_string());
     Ok(code)
+}
+
+/// Why there is nothing to run the program with.
+fn what_is_missing(settings: &Settings, stage_writes: bool) -> Error {
+    let (origin, has_tiers) = (settings.config.origin.path.as_deref(), !settings.config.tiers.is_empty());
+    let missing = |what: &str, hint: &str| Error::new(ErrorKind::Invalid, what).hint(hint);
+    match origin {
+        Some(url) if url.contains("://") => {
+            let hint = "forebay.open, forebay.File and `forebay load` read objects";
+            missing("`forebay run` takes folders only", hint).at(url)
+        }
+        Some(folder) => {
+            missing("there is no tier for its files", "name one by --tier, or stage writes by --stage-writes")
+                .at(folder)
+        }
+        None if has_tiers => missing("there is no origin for the tiers", "name a folder by --origin"),
+        None if stage_writes => {
+            missing("there is no origin whose writes are staged", "name a folder by --origin")
+        }
+        None => missing(
+            "nothing to run the program with",
+            "name a folder by --origin and a tier by --tier, or switch on the HDF5 plug-ins by --hdf5",
+        ),
+    }
 }
 
 /// Nobody may be left to read it.

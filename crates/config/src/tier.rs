@@ -105,6 +105,14 @@ impl TierConfig {
         parse(word.trim(), environment).map_err(|error| error.at(format!("tier '{word}'")))
     }
 
+    /// The folder of a disk tier.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Disk(disk) => Some(&disk.path),
+            Self::Memory { .. } | Self::Peers { .. } => None,
+        }
+    }
+
     /// The word for the kind of tier.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -81,39 +81,41 @@ impl LaunchSummary {
     /// The summary for people, a sentence or two in each line.
     pub fn lines(&self) -> Vec<String> {
         let get = |counter| self.get(counter);
-        let [opens, on_copy] =
-            [RunCounter::OpensManaged, RunCounter::OpensOnCopy].map(|name| count(get(name)));
         let mut lines = Vec::new();
         if self.opens() > 0 {
+            let left = match get(RunCounter::OpensLeft) {
+                0 => String::new(),
+                left => format!(", {} left to the origin", count(left)),
+            };
             lines.push(format!(
-                "{opens} opens under {}, {on_copy} of them on whole copies ({}); {} processes, {}",
+                "{} under {}, {} of them on whole copies ({}){left}; {}, {}",
+                counted(self.opens(), "open", "opens"),
                 self.origin,
+                count(get(RunCounter::OpensOnCopy)),
                 bytes(get(RunCounter::CopyBytes)),
-                count(get(RunCounter::Processes)),
+                counted(get(RunCounter::Processes), "process", "processes"),
                 time_text(self.seconds)
             ));
             lines.push(format!(
-                "reads: {} of {}; tiers: {} in {}; origin: {} in {}; {} origin reads saved; waited {}",
+                "reads: {} of {}; tiers: {} in {}; origin: {} in {}; {} saved; waited {}",
                 count(get(RunCounter::Reads)),
                 bytes(get(RunCounter::Bytes)),
                 bytes(get(RunCounter::TierBytes)),
                 count(get(RunCounter::TierReads)),
                 bytes(get(RunCounter::OriginBytes)),
                 count(get(RunCounter::OriginReads)),
-                count(self.origin_reads_saved),
+                counted(self.origin_reads_saved, "origin read", "origin reads"),
                 time_text(seconds(get(RunCounter::WaitNanoseconds)))
             ));
         }
         if get(RunCounter::StagedFiles) > 0 {
             let [files, staged] = [RunCounter::StagedFiles, RunCounter::StagedBytes].map(get);
-            lines.push(format!("writes: {} files of {} staged", count(files), bytes(staged)));
+            lines.push(format!("writes: {} of {} staged", counted(files, "file", "files"), bytes(staged)));
         }
         lines.extend(self.tiers.iter().map(HeldTier::line));
         if get(RunCounter::Fallbacks) > 0 {
-            lines.push(format!(
-                "{} calls were left to the C library after a fault inside",
-                count(get(RunCounter::Fallbacks))
-            ));
+            let calls = counted(get(RunCounter::Fallbacks), "call", "calls");
+            lines.push(format!("{calls} left to the C library after a fault inside"));
         }
         lines.extend(self.notes.iter().cloned());
         lines
@@ -150,7 +152,7 @@ impl LaunchSummary {
             tile(
                 "Opens on whole copies",
                 count(get(RunCounter::OpensOnCopy)),
-                format!("of {} under {}", count(get(RunCounter::OpensManaged)), self.origin),
+                format!("of {} under {}", count(self.opens()), self.origin),
             ),
             tile(
                 "From tiers",
@@ -160,7 +162,7 @@ impl LaunchSummary {
             tile(
                 "From the origin",
                 bytes(get(RunCounter::OriginBytes)),
-                format!("in {} reads", count(get(RunCounter::OriginReads))),
+                format!("in {}", counted(get(RunCounter::OriginReads), "read", "reads")),
             ),
             tile(
                 "Origin reads saved",
@@ -231,6 +233,11 @@ fn count(count: u64) -> String {
     if count < 1000 { count.to_string() } else { count_text(count as f64) }
 }
 
+/// So many of something.
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a number for people")]
 fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
@@ -242,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    fn counted(counts: &[(RunCounter, u64)]) -> LaunchSummary {
+    fn summary_of(counts: &[(RunCounter, u64)]) -> LaunchSummary {
         let folder = tempfile::tempdir().unwrap();
         let own = OwnFolder::create_in(folder.path(), "run").unwrap();
         let counters = RunCounters::create(own.path()).unwrap();
@@ -254,7 +261,7 @@ mod tests {
 
     #[test]
     fn what_was_read_from_where_is_told_in_lines() {
-        let summary = counted(&[
+        let summary = summary_of(&[
             (RunCounter::Processes, 3),
             (RunCounter::OpensManaged, 1200),
             (RunCounter::OpensOnCopy, 200),
@@ -270,8 +277,28 @@ mod tests {
     }
 
     #[test]
+    fn opens_that_were_left_to_the_origin_are_opens_and_one_is_no_plural() {
+        let of =
+            |counter, count| summary_of(&[(RunCounter::Processes, 1), (counter, count)]).lines()[0].clone();
+        let one = of(RunCounter::OpensLeft, 1);
+        assert!(
+            one.starts_with(
+                "1 open under /pfs/set, 0 of them on whole copies (0 B), 1 left to the origin; 1 process,"
+            ),
+            "{one}"
+        );
+        let two = of(RunCounter::OpensManaged, 2);
+        assert!(
+            two.starts_with("2 opens under /pfs/set, 0 of them on whole copies (0 B); 1 process,"),
+            "{two}"
+        );
+        let staged = summary_of(&[(RunCounter::StagedFiles, 1), (RunCounter::StagedOpens, 1)]);
+        assert_eq!(staged.lines()[0], "writes: 1 file of 0 B staged");
+    }
+
+    #[test]
     fn a_program_that_bypasses_the_c_library_is_told() {
-        let unseen = counted(&[(RunCounter::Processes, 1)]);
+        let unseen = summary_of(&[(RunCounter::Processes, 1)]);
         assert!(unseen.lines()[0].contains("no open under /pfs/set was seen"), "{:?}", unseen.lines());
     }
 }

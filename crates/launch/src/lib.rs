@@ -17,11 +17,12 @@
 //! | `exec` | a program in place of this process |
 //! | `run` | a program whose files come from tiers: prepared, supervised, summed up |
 //! | `launch_folder` | where the processes of one run meet |
-//! | `shared_tiers` | tiers as all processes of a run share them |
+//! | `shared_tiers`, `tier_warnings` | tiers as all processes of a run share them; those that will copy nothing |
 //! | `program_reach` | whether a preloaded library reaches a program (ELF, `#!`) |
 //! | `staging` | files that the program writes, brought from the staging area to their destinations |
 //! | `supervise` | a program as a child: signals, stops, its end |
 //! | `launch_summary`, `counter_samples` | what a run did: lines, JSON, a page; counters over time |
+//! | `report_file` | whether the page can be written |
 //! | `libraries`, `site_packages` | every libhdf5 of this machine; installed Python packages |
 //! | `trial`, `probe` | each libhdf5 tried with the plug-ins in a child; what the child does |
 
@@ -34,11 +35,13 @@ mod plugin_path;
 mod plugins;
 mod probe;
 mod program_reach;
+mod report_file;
 mod run;
 mod shared_tiers;
 mod site_packages;
 mod staging;
 mod supervise;
+mod tier_warnings;
 mod trial;
 mod variables;
 
@@ -47,6 +50,7 @@ pub use launch_summary::{HeldTier, LaunchSummary};
 pub use plugins::{PLUGINS_VARIABLE, Plugin, PluginFolder};
 pub use probe::probe;
 pub use program_reach::{ProgramReach, program_reach};
+pub use report_file::check_report_file;
 pub use run::{RunRequest, SummaryForm, TransparentRun};
 pub use supervise::ProgramEnd;
 pub use trial::{LibraryTrial, TrialVerdict, try_libraries};

@@ -11,9 +11,9 @@ use std::{
 };
 
 use forebay_config::{FastPlace, Overrides, Settings, TierConfig, tiered};
-use forebay_scratch::{RUN_VARIABLE, RunCounter, start_run, user_folder_name};
+use forebay_scratch::{RUN_VARIABLE, RunCounter, start_run};
 use forebay_source::{Error, ErrorKind, FileOrigin, Result};
-use forebay_tier::Tiered;
+use forebay_tier::{MadeFolders, Tiered};
 
 use crate::{
     exec::{command, exec, not_started},
@@ -24,6 +24,7 @@ use crate::{
     shared_tiers::{check_apart, shared_tiers},
     staging::ProgramStaging,
     supervise::{BlockedSignals, ProgramEnd, supervise},
+    tier_warnings::tier_warnings,
     variables::{LaunchVariables, escaped},
 };
 
@@ -59,7 +60,6 @@ impl RunRequest<'_> {
 pub struct TransparentRun<'a> {
     request: RunRequest<'a>,
     origin: String,
-    tiers: Vec<TierConfig>,
     variables: LaunchVariables,
     /// Nothing where this is a part of a run around it.
     hold: Option<RunHold>,
@@ -72,6 +72,8 @@ struct RunHold {
     signals: BlockedSignals,
     /// Open for as long as the program runs: a process of it that ends must not remove copies that the next one needs.
     tiers: Option<Arc<Tiered>>,
+    /// What tiers have made to lie in.
+    folders: MadeFolders,
     /// Where files that the program writes are staged.
     staging: Option<ProgramStaging>,
 }
@@ -171,10 +173,10 @@ impl<'a> TransparentRun<'a> {
         match variables(&request, &settings, hold.as_ref(), library) {
             Ok(mut variables) => {
                 variables.warnings.extend(warnings);
-                Ok(Self { request, origin, tiers, variables, hold })
+                Ok(Self { request, origin, variables, hold })
             }
             Err(error) => {
-                let _ = hold.map(|hold| hold.release(&tiers, LaunchSummary::default()));
+                let _ = hold.map(|hold| hold.release(LaunchSummary::default()));
                 Err(error)
             }
         }
@@ -201,7 +203,7 @@ impl<'a> TransparentRun<'a> {
         summary.seconds = began.elapsed().as_secs_f64();
         let ended = ended.map_err(|cause| not_started(program, cause));
         let not_durable = hold.finish_staging(say);
-        let summary = hold.release(&self.tiers, summary);
+        let summary = hold.release(summary);
         let program = ended?;
         let summary = summary.map(|mut summary| {
             summary.note_end(program);
@@ -241,12 +243,14 @@ fn variables(
         variables.add(RUN_VARIABLE, hold.folder.path());
         variables.warnings.extend(hold.folder.warning().map(str::to_owned));
         variables.warnings.extend(hold.tiers.iter().flat_map(|tiers| tiers.warnings()));
+        variables.warnings.extend(tier_warnings(&settings.config));
     }
     if request.stage_writes {
         variables.add(STAGE_WRITES, if request.hdf5 { "write-only" } else { "1" });
     }
     if let Some(staging) = hold.and_then(|hold| hold.staging.as_ref()) {
         variables.add(RUN_IMAGES, staging.folder());
+        variables.warnings.extend(staging.warning().map(str::to_owned));
     }
     if let Some(why) = reach.why() {
         let path = path.display();
@@ -262,13 +266,15 @@ impl RunHold {
         start_run(folder.path());
         let signals = BlockedSignals::new();
         let files = Arc::new(FileOrigin::new().without_mapping());
+        let folders = MadeFolders::look(settings.config.tiers.iter().filter_map(TierConfig::folder));
         let staging = || ProgramStaging::start(settings, folder.path(), Path::new(origin));
         let prepared = tiered(files, &settings.config, None, None)
             .and_then(|tiers| Ok((tiers, stage_writes.then(staging).transpose()?)));
         match prepared {
-            Ok((tiers, staging)) => Ok(Self { folder, signals, tiers, staging }),
+            Ok((tiers, staging)) => Ok(Self { folder, signals, tiers, folders, staging }),
             Err(error) => {
                 folder.leave(|_| {});
+                folders.remove_empty();
                 Err(error)
             }
         }
@@ -284,13 +290,13 @@ impl RunHold {
     }
 
     /// Ends the run on the side of this launcher: the last one of the run has the summary of all.
-    fn release(&self, tiers: &[TierConfig], mut summary: LaunchSummary) -> Option<LaunchSummary> {
+    fn release(&self, mut summary: LaunchSummary) -> Option<LaunchSummary> {
         if let Some(held) = &self.tiers {
             let stats = held.stats();
             summary.tiers = stats.tiers.into_iter().map(held_tier).collect();
             held.close();
         }
-        remove_empty_folders(tiers);
+        self.folders.remove_empty();
         let mut is_last = false;
         self.folder.leave(|counters| {
             summary.note_counters(counters);
@@ -304,21 +310,14 @@ fn held_tier(tier: forebay_tier::TierStats) -> HeldTier {
     HeldTier { name: tier.name, used: tier.used, quota: tier.quota, left_out: tier.left_out }
 }
 
-/// Removes the folders in which tiers had theirs, where no other job has any.
-fn remove_empty_folders(tiers: &[TierConfig]) {
-    for tier in tiers {
-        if let TierConfig::Disk(disk) = tier {
-            // Not empty where another job uses it.
-            let _ = fs::remove_dir(disk.path.join(user_folder_name("tier")));
-        }
-    }
-}
-
 /// The folder whose files are managed, without links.
 fn folder_of(settings: &Settings) -> Result<String> {
     let path = PathBuf::from(settings.config.origin.path.as_deref().unwrap_or_default());
     let found = fs::canonicalize(&path).map_err(|error| Error::from_io(error).at(path.display()))?;
     let invalid = |what: &str| Err(Error::new(ErrorKind::Invalid, what).at(found.display()));
+    if !found.is_dir() {
+        return invalid("is not a folder: files below a folder come from tiers");
+    }
     if found == Path::new("/") {
         return invalid("is all files of this machine, the program's own among them");
     }

@@ -31,6 +31,8 @@ pub(crate) struct ProgramStaging {
     area: Arc<Area>,
     place: PathBuf,
     folder: PathBuf,
+    /// Why nothing is staged at first, where that is so.
+    warning: Option<String>,
     images: Arc<Mutex<ProgramImages>>,
     stop: Arc<StopFlag>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -66,19 +68,31 @@ impl ProgramStaging {
             let error = Error::new(ErrorKind::Invalid, what).hint("name a folder outside it");
             return Err(error.at(place.display()));
         }
+        let (quota, floor) = (size(area.quota), size(area.free_floor));
         let area = Area::open(area)?;
         let images = ProgramImages::open(Arc::clone(&area), run)?;
         let folder = images.folder().to_owned();
+        let warning = images.is_full().then(|| {
+            format!(
+                "nothing is staged in {} before there is room: stage.quota is {quota}, and {floor} stay free on the disk (stage.free_floor)",
+                place.display()
+            )
+        });
         let (images, stop) = (Arc::new(Mutex::new(images)), Arc::new(StopFlag::default()));
         let (seen, flag) = (Arc::clone(&images), Arc::clone(&stop));
         let thread = thread::Builder::new().name("forebay-stage".into()).spawn(move || work(&seen, &flag));
         let thread = Mutex::new(Some(thread.map_err(Error::from_io)?));
-        Ok(Self { area, place, folder, images, stop, thread })
+        Ok(Self { area, place, folder, warning, images, stop, thread })
     }
 
     /// The folder in which programs make files.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// What the user should know of it.
+    pub(crate) fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// Ends it, after the program: waits until all is at its destination, and says by `say` how far it is. A signal ends the wait.
@@ -109,9 +123,13 @@ impl ProgramStaging {
 }
 
 fn left_text(left: DrainProgress) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "a number for people")]
-    let bytes = bytes_text(left.bytes_left as f64);
+    let bytes = size(left.bytes_left);
     format!("staged files on their way to their destinations: {} left, {bytes}", left.items_left)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a number for people")]
+fn size(bytes: u64) -> String {
+    bytes_text(bytes as f64)
 }
 
 fn work(images: &Mutex<ProgramImages>, stop: &StopFlag) {

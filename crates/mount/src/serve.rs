@@ -7,8 +7,9 @@ use std::{
     time::Duration,
 };
 
-use forebay_config::Config;
+use forebay_config::{Config, TierConfig};
 use forebay_source::Result;
+use forebay_tier::MadeFolders;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{TieredMount, TieredMountReport};
@@ -26,6 +27,19 @@ pub fn serve_mount(
     say: impl Fn(String) -> Result<()>,
 ) -> Result<TieredMountReport> {
     raise_descriptor_limit();
+    let folders = MadeFolders::look(config.tiers.iter().filter_map(TierConfig::folder));
+    let served = serve(origin, mountpoint, config, is_over, say);
+    folders.remove_empty();
+    served
+}
+
+fn serve(
+    origin: &Path,
+    mountpoint: &Path,
+    config: &Config,
+    is_over: impl Fn() -> bool,
+    say: impl Fn(String) -> Result<()>,
+) -> Result<TieredMountReport> {
     let mount = TieredMount::new(origin, mountpoint, config)?;
     if mount.replaced_dead() {
         warn(&format!("took away a mount at {} whose program was killed", mountpoint.display()));

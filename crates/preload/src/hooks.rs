@@ -12,7 +12,7 @@
 //! | `read` | `read`, `pread`, `readv`, `preadv` and their checked names, `lseek`, `posix_fadvise` |
 //! | `map` | `mmap`, `munmap`, `mremap`, `mprotect` |
 //! | `stat` | `fstat` and its like, file systems, modes, owners, times and attributes of a descriptor |
-//! | `write` | `write`, `pwrite` and their like: a staging area may be full; `fsync` |
+//! | `write` | `write`, `pwrite`, `writev`, `pwritev` and their like: a staging area may be full; `fsync` |
 //! | `transfer` | `sendfile`, `copy_file_range` |
 //! | `descriptor` | `dup`, `close`, `fcntl`, locks |
 //! | `handover` | `ioctl`, `sendmsg`: the file system or another process gets a descriptor |

@@ -145,6 +145,14 @@ pub(crate) fn is_this_process() -> bool {
     known == 0 || known == process_number()
 }
 
+/// The number of this process, without a system call once it was noted.
+pub(crate) fn process() -> u32 {
+    match PROCESS.load(Acquire) {
+        0 => process_number().cast_unsigned(),
+        known => known.cast_unsigned(),
+    }
+}
+
 fn process_number() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }

@@ -4,6 +4,8 @@
 
 use std::{
     ffi::{CStr, OsString},
+    io::Write,
+    mem::{self, MaybeUninit},
     os::{
         fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
         unix::ffi::OsStringExt,
@@ -16,6 +18,9 @@ use rustix::{
     fs::{AtFlags, FileType, OFlags, SeekFrom, Statx, StatxFlags},
     io::{DupFlags, FdFlags},
 };
+
+/// The longest path that the kernel gives.
+const PATH_BYTES: usize = 4096;
 
 /// Which bytes a regular file has, as far as the kernel tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +95,17 @@ pub(crate) fn path_of(fd: RawFd) -> Option<PathBuf> {
 /// The path by which `fd` is opened once more, as an open file description of its own.
 pub(crate) fn link_of(fd: RawFd) -> String {
     format!("/proc/self/fd/{fd}")
+}
+
+/// Whether the open file lies in `folder`, without an allocation.
+pub(crate) fn is_in_folder(fd: RawFd, folder: &[u8]) -> bool {
+    let mut link = [0_u8; 32];
+    let is_short = write!(&mut link[..], "/proc/self/fd/{fd}\0").is_ok();
+    let Some(link) = CStr::from_bytes_until_nul(&link).ok().filter(|_| is_short) else { return false };
+    let mut path = [MaybeUninit::uninit(); PATH_BYTES];
+    let Ok((path, _)) = rustix::fs::readlinkat_raw(rustix::fs::CWD, link, &mut path) else { return false };
+    let name = path.strip_prefix(folder).and_then(|rest| rest.strip_prefix(b"/"));
+    name.is_some_and(|name| !name.contains(&b'/'))
 }
 
 /// The flags `fd` was opened with.
@@ -187,6 +203,14 @@ pub(crate) fn read_memory<const LEN: usize>(address: usize) -> Option<[u8; LEN]>
         return Some(unsafe { std::ptr::with_exposed_provenance::<[u8; LEN]>(address).read_unaligned() });
     }
     (usize::try_from(len) == Ok(LEN)).then_some(bytes)
+}
+
+/// Bytes of `count` parts that a call is to write; nothing where the list is for the kernel to refuse.
+pub(crate) fn parts_len(parts: *const libc::iovec, count: libc::c_int) -> Option<usize> {
+    (0..usize::try_from(count).ok()?).try_fold(0_usize, |sum, index| {
+        let at = parts.wrapping_add(index).expose_provenance() + mem::offset_of!(libc::iovec, iov_len);
+        Some(sum.saturating_add(usize::from_ne_bytes(read_memory(at)?)))
+    })
 }
 
 /// The number of a descriptor of ours.

@@ -9,6 +9,7 @@
 
 use std::{
     ffi::{CStr, c_char},
+    io::Write,
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::{
@@ -19,7 +20,7 @@ use std::{
 
 use forebay_source::descriptors::stay_unseen;
 
-use crate::{inside, own_numbers};
+use crate::{inside, kernel, own_numbers};
 
 /// The prefix as it is given, and with links resolved.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ struct PathText {
 
 /// No path is longer for the kernel.
 const PATH_BYTES: usize = 4096;
+/// A path is cut here where people are told of it.
+const LINE_PATH_BYTES: usize = 400;
 
 impl std::fmt::Debug for PathText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -133,7 +136,11 @@ pub(crate) fn forget_working_folder() {
 #[cold]
 fn begin() -> bool {
     let found = inside::run(|| {
-        let prefix = PREFIX.get_or_init(from_environment);
+        if PREFIX.get().is_none() {
+            // Found before it is set: a child that is forked meanwhile waits for no thread of its parent.
+            let _is_first = PREFIX.set(from_environment());
+        }
+        let prefix = PREFIX.get()?;
         if prefix.is_some() {
             inside::begin_process();
             // Before anything of ours looks at the limit of open files.
@@ -153,10 +160,36 @@ fn from_environment() -> Option<OriginPrefix> {
     }
     // SAFETY: variables are texts that end with a zero byte; it is copied at once.
     let value = unsafe { CStr::from_ptr(variable) }.to_bytes();
-    let given = PathText::of_setting(value).filter(|given| given.get().starts_with(b"/"))?;
+    let given = PathText::of_setting(value).filter(|given| given.get().starts_with(b"/"));
+    let Some(given) = given else {
+        say_wrong(value, "is not an absolute path");
+        return None;
+    };
     // SAFETY: the text ends with a zero byte, and there is room for the longest path.
     let real = PathText::written(|into| unsafe { libc::realpath(given.bytes.as_ptr().cast(), into) });
+    if real.is_none() {
+        say_wrong(value, "there is no such folder");
+    }
     Some(OriginPrefix { given, real: real.unwrap_or(given) })
+}
+
+/// Says what is wrong with the prefix, in one write; nothing where `forebay run` has looked at it, which a child may see from another root.
+fn say_wrong(value: &[u8], why: &str) {
+    // SAFETY: the name ends with a zero byte; nothing but whether there is one is asked.
+    if !unsafe { libc::getenv(c"FOREBAY_RUN".as_ptr()) }.is_null() {
+        return;
+    }
+    let mut line = [0; 2 * LINE_PATH_BYTES];
+    let mut rest = &mut line[..];
+    let parts =
+        [b"forebay: FOREBAY_ORIGIN '", &value[..value.len().min(LINE_PATH_BYTES)], b"': ", why.as_bytes()];
+    let is_written = parts.iter().all(|part| rest.write_all(part).is_ok())
+        && rest.write_all(b"; files are read without tiers\n").is_ok();
+    let left = rest.len();
+    if is_written {
+        let len = line.len() - left;
+        let _closed = kernel::write(libc::STDERR_FILENO, &line[..len]);
+    }
 }
 
 fn looks_covered(path: &[u8]) -> bool {

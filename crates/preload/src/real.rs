@@ -137,6 +137,8 @@ functions! {
     writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
     pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
     pwritev64(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
+    pwritev2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    pwritev64v2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
     readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
     preadv(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
     preadv64(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;

@@ -18,19 +18,25 @@
 //! | `names` | calls by name |
 //! | `change` | `rename`, `unlink`, `rmdir` |
 //! | `settle` | waiting for the launcher |
+//! | `write` | writes to staged files, which fit or go on elsewhere |
+//! | `growth` | the room in the area that a file takes while it grows |
+//! | `write_guard` | writes and the move of a file to its destination exclude each other |
 //! | `no_space` | a staging area that is full while a file is written |
 
 mod change;
+mod growth;
 mod names;
 mod no_space;
 mod open;
 mod place;
 mod run_staging;
 mod settle;
+mod write;
+mod write_guard;
 
 pub(crate) use change::{removed, removed_folder, renamed, synced};
 pub(crate) use names::{asked, changed, made_name, real_path, whole, whole_everywhere, whole_folder};
-pub(crate) use no_space::with_room;
 pub(crate) use open::{OpenCall, open, open_stream};
 pub(crate) use place::LastLink;
 pub(crate) use run_staging::is_on;
+pub(crate) use write::{copied, written};

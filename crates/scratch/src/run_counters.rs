@@ -96,6 +96,8 @@ counters! {
     CopyBytes = "copy_bytes",
     /// Files that programs began to write in the staging area, those that were removed again among them.
     StagedOpens = "staged_opens",
+    /// Bytes of the staging area that programs have taken before they wrote there, a few MiB at a time.
+    StagedRoom = "staged_room",
 }
 
 /// The counters of one run, mapped; every process of the run adds to the same words.

@@ -34,7 +34,7 @@ use crate::{
 /// How often a wait for other processes looks again.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// An area with less room takes no further files of programs.
+/// An area with less room takes no further files of programs; a small one with less than a quarter of its quota.
 const LEAST_ROOM: u64 = 4 << 20;
 
 /// A staging area: a private folder on a fast tier that the processes of a node share, or memory.
@@ -134,9 +134,14 @@ impl Area {
         self.cell.get().shared.force()
     }
 
-    /// Whether there is room for more.
-    pub(crate) fn has_room(&self) -> bool {
-        self.cell.get().shared.room.has_room(LEAST_ROOM)
+    /// How many bytes more would fit, where `unreserved` bytes lie there that nobody has reserved.
+    pub(crate) fn room_left(&self, unreserved: u64) -> u64 {
+        self.cell.get().shared.room.left(unreserved)
+    }
+
+    /// With less room no further files of programs are taken.
+    pub(crate) fn least_room(&self) -> u64 {
+        LEAST_ROOM.min(self.cell.get().shared.room.quota() / 4).max(1)
     }
 
     fn folder(&self) -> Option<&PathBuf> {

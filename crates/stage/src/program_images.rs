@@ -21,6 +21,7 @@ use crate::{
     journal::Journal,
     program_image::open_image,
     program_names::{FolderKey, NameState, ProgramNames},
+    program_room::RoomPublisher,
     staged_file::Sealed,
     status::DrainProgress,
     survey::{item_ids, read_journal},
@@ -41,6 +42,7 @@ pub struct ProgramImages {
     seen: HashMap<String, SeenImage>,
     draining: Vec<DrainingImage>,
     is_full: bool,
+    room: RoomPublisher,
     /// Held while somebody waits for a file: it is drained though drains are paused.
     forced: Option<Forced>,
     totals: ImageTotals,
@@ -68,8 +70,16 @@ pub struct ImagesLeft {
 #[derive(Debug, Default)]
 struct SeenImage {
     free_since: Option<Instant>,
-    /// Bytes that are reserved for it.
+    /// Bytes that it takes on the disk.
+    used: u64,
+    /// Bytes that are reserved for it: fewer where the area is full.
     reserved: u64,
+}
+
+impl SeenImage {
+    fn unreserved(&self) -> u64 {
+        self.used.saturating_sub(self.reserved)
+    }
 }
 
 #[derive(Debug)]
@@ -79,6 +89,8 @@ struct DrainingImage {
     name: Option<(FolderKey, OsString)>,
     sealed: Sealed,
     is_wanted: bool,
+    /// Bytes of it for which nothing is reserved.
+    unreserved: u64,
 }
 
 impl ProgramImages {
@@ -100,21 +112,31 @@ impl ProgramImages {
         }
         let names = ProgramNames::of_run(run);
         names.create()?;
-        Ok(Self {
+        let room = RoomPublisher::create(names.room(folder.path()), run)?;
+        let mut images = Self {
             area,
             names,
             folder,
             seen: HashMap::new(),
             draining: Vec::new(),
             is_full: false,
+            room,
             forced: None,
             totals: ImageTotals::default(),
-        })
+        };
+        // Programs that begin now find out how much room there is.
+        images.tell_room(images.room.taken());
+        Ok(images)
     }
 
     /// The folder in which programs make images.
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Whether there is no room for another file.
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// What was taken over so far.
@@ -124,6 +146,7 @@ impl ProgramImages {
 
     /// Takes over the images that nobody writes any more; with `hurry` also those that were just closed.
     pub fn look(&mut self, hurry: bool) -> ImagesLeft {
+        let taken_room = self.room.taken();
         self.forget_durable();
         let known: HashSet<String> = self.draining.iter().map(|image| image.id.clone()).collect();
         let mut ids = item_ids(&self.folder);
@@ -145,7 +168,7 @@ impl ProgramImages {
             let _ = self.take_over(&id);
         }
         self.tell_wanted(&wanted, |id| known.contains(id) || ids.contains(id));
-        self.tell_full();
+        self.tell_room(taken_room);
         let taken = self.draining.len() - before;
         ImagesLeft { open: ids.len() - taken, draining: self.draining.len() }
     }
@@ -170,7 +193,11 @@ impl ProgramImages {
         let Ok(image) = open_image(&self.folder, id) else { return false };
         let seen = self.seen.entry(id.to_owned()).or_default();
         let used = image.metadata().map_or(0, |facts| facts.blocks() * 512);
-        if used > seen.reserved && self.area.reserve(used - seen.reserved) {
+        seen.used = used;
+        if used < seen.reserved {
+            self.area.release(seen.reserved - used);
+            seen.reserved = used;
+        } else if used > seen.reserved && self.area.reserve(used - seen.reserved) {
             seen.reserved = used;
         }
         if has_writers(&image).unwrap_or(true) {
@@ -194,9 +221,10 @@ impl ProgramImages {
             self.names.seal(*folder, name, &path)?;
         }
         let bytes = image.metadata().map_err(Error::from_io)?.len();
-        let reserved = self.seen.remove(id).map_or(0, |seen| seen.reserved);
-        let sealed = self.area.take_over(id, journal, image, reserved)?;
-        self.draining.push(DrainingImage { id: id.to_owned(), image: path, name, sealed, is_wanted: false });
+        let seen = self.seen.remove(id).unwrap_or_default();
+        let sealed = self.area.take_over(id, journal, image, seen.reserved)?;
+        let (id, unreserved) = (id.to_owned(), seen.unreserved());
+        self.draining.push(DrainingImage { id, image: path, name, sealed, is_wanted: false, unreserved });
         self.totals.files += 1;
         self.totals.bytes += bytes;
         Ok(())
@@ -229,8 +257,13 @@ impl ProgramImages {
         });
     }
 
-    fn tell_full(&mut self) {
-        let is_full = !self.area.has_room();
+    /// Tells programs how much more they may write, who had taken `taken` before the images were looked at.
+    fn tell_room(&mut self, taken: u64) {
+        let open: u64 = self.seen.values().map(SeenImage::unreserved).sum();
+        let draining: u64 = self.draining.iter().map(|image| image.unreserved).sum();
+        let left = self.area.room_left(open + draining);
+        self.room.publish(taken, left);
+        let is_full = left < self.area.least_room();
         if is_full != self.is_full {
             self.names.set_full(is_full);
             self.is_full = is_full;

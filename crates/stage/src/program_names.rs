@@ -4,6 +4,7 @@
 //! RUN/staged/                     in the folder of the run, which is private to the user
 //!     lock                        held while a name is made, moved or removed
 //!     full                        there while the area takes no more files
+//!     room-PROCESS                how much more programs may write to the files of a launcher ([`ProgramRoom`])
 //!     open/DEVICE-INODE/NAME      a link to the image that programs write; the folder it is for, and its name there
 //!     sealed/DEVICE-INODE/NAME    a link to the image that is on its way
 //!     wanted/ID                   an image that somebody waits for
@@ -25,6 +26,8 @@ use std::{
 
 use forebay_scratch::{LockMode, lock_within, nonce, unlock};
 use forebay_source::{Error, Result};
+
+use crate::program_room::ProgramRoom;
 
 const FOLDER: &str = "staged";
 const LOCK: &str = "lock";
@@ -237,6 +240,11 @@ impl ProgramNames {
     pub(crate) fn wanted(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.join(WANTED)).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+
+    /// The room for images in the folder `images`.
+    pub fn room(&self, images: &Path) -> ProgramRoom {
+        ProgramRoom::beside(&self.folder, images)
     }
 
     /// Whether the area takes no more files.

@@ -184,11 +184,12 @@ impl ProcessRoom {
         has_room
     }
 
-    /// Whether `bytes` more would fit.
-    pub(crate) fn has_room(&self, bytes: u64) -> bool {
-        let RoomPlace::Folder(folder) = &self.place else { return false };
-        total_usage(&folder.area).saturating_add(bytes) <= self.quota
-            && folder.has_free(bytes, self.free_floor)
+    /// How many bytes more would fit, where `unreserved` bytes lie there that nobody has reserved.
+    pub(crate) fn left(&self, unreserved: u64) -> u64 {
+        let RoomPlace::Folder(folder) = &self.place else { return 0 };
+        let used = total_usage(&folder.area).saturating_add(unreserved);
+        let free = folder.free().map_or(u64::MAX, |free| free.saturating_sub(self.free_floor));
+        self.quota.saturating_sub(used).min(free)
     }
 
     /// Gives `bytes` back.
@@ -313,9 +314,13 @@ impl RoomFolder {
     }
 
     fn has_free(&self, bytes: u64, free_floor: u64) -> bool {
-        let Ok(stat) = rustix::fs::fstatvfs(self.area.descriptor()) else { return true };
-        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-        free >= bytes.saturating_add(free_floor)
+        self.free().is_none_or(|free| free >= bytes.saturating_add(free_floor))
+    }
+
+    /// Bytes that are free on the disk; nothing where it does not say.
+    fn free(&self) -> Option<u64> {
+        let stat = rustix::fs::fstatvfs(self.area.descriptor()).ok()?;
+        Some(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 }
 

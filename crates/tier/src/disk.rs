@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `options` | what a tier is made of |
 //! | `folder` | what the folder is called, and what in it is the tier's own |
+//! | `made_folders` | folders above it that are removed at the end |
 //! | `usage_counter` | one counter of bytes for all processes |
 //! | `device` | which device a source lies on |
 //! | `name` | what files are called |
@@ -35,6 +36,7 @@ mod evict;
 mod find_mirror;
 mod folder;
 mod lease;
+mod made_folders;
 mod map;
 mod mirror;
 mod mirror_copies;
@@ -73,7 +75,7 @@ use self::{
 };
 use crate::{Copies, Ranking, SourceBlocks, SourceKey, Tier, Usage};
 
-pub use self::{mirror_files::MirrorSummary, options::DiskOptions};
+pub use self::{made_folders::MadeFolders, mirror_files::MirrorSummary, options::DiskOptions};
 
 /// A tier on a local disk.
 #[derive(Debug)]

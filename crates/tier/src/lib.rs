@@ -62,7 +62,7 @@ mod tiered_source;
 mod warm;
 
 pub use block::{SourceBlocks, SourceKey};
-pub use disk::{DiskOptions, DiskTier, MirrorSummary};
+pub use disk::{DiskOptions, DiskTier, MadeFolders, MirrorSummary};
 pub use flight::{Flight, FlightPart, Flights, Landed, Lead, Turn};
 pub use forecast::{BlockUse, Forecast, ForecastTier, forecast};
 pub use left_out::LeftOutTier;

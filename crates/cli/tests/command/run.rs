@@ -75,3 +75,65 @@ fn what_cannot_be_started_is_said_as_a_shell_does_and_a_report_is_a_page() {
     assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
     assert!(fs::read_to_string(report).unwrap().starts_with("<!DOCTYPE html>"));
 }
+
+/// What the command says where it refuses to start the program, and its exit code.
+fn refused(places: &RunPlaces, flags: &[&str]) -> (String, Option<i32>) {
+    let args = [&["run"], flags, &["--", "touch", "started"]].concat();
+    let mut command = command(&args);
+    command.current_dir(places.folder.path()).env("FOREBAY_CONFIG", "none");
+    let output =
+        command.env("FOREBAY_PLUGINS", places.path("plugins")).env_remove("LD_PRELOAD").output().unwrap();
+    assert!(!places.path("started").exists(), "{flags:?}: the program was started");
+    (said(&output), output.status.code())
+}
+
+#[test]
+fn an_origin_that_is_no_folder_and_what_is_missing_are_told_apart() {
+    let places = RunPlaces::new();
+    fs::write(places.path("origin/a.npy"), "").unwrap();
+    let told = |flags: &[&str]| refused(&places, flags).0;
+    let file = told(&["--origin", "origin/a.npy", "--tier", "/dev/shm"]);
+    assert!(file.contains("origin/a.npy: is not a folder"), "{file}");
+    let url = told(&["--origin", "s3://bucket/set", "--tier", "/dev/shm"]);
+    assert!(url.contains("s3://bucket/set: `forebay run` takes folders only"), "{url}");
+    let no_tier = told(&["--origin", "origin"]);
+    assert!(no_tier.contains("there is no tier for its files") && !no_tier.contains("--origin"), "{no_tier}");
+    let no_origin = told(&["--tier", "/dev/shm"]);
+    assert!(no_origin.contains("there is no origin for the tiers"), "{no_origin}");
+    let neither = told(&[]);
+    assert!(neither.contains("name a folder by --origin and a tier by --tier"), "{neither}");
+    let help = String::from_utf8(command(&["run", "--help"]).output().unwrap().stdout).unwrap();
+    assert!(help.contains("Origin of the data: a folder") && !help.contains("s3://"), "{help}");
+}
+
+#[test]
+fn a_report_that_could_not_be_written_is_refused_before_the_program_starts() {
+    let places = RunPlaces::new();
+    let (said, code) =
+        refused(&places, &["--origin", "origin", "--tier", "/dev/shm", "--report", "no/run.html"]);
+    assert!(said.contains("no/run.html: there is no folder no for the report"), "{said}");
+    assert_ne!(code, Some(0));
+}
+
+#[test]
+fn tiers_that_copy_nothing_are_told_once_and_empty_folders_that_were_made_are_removed() {
+    let places = RunPlaces::new();
+    let (origin, new) = (places.path("origin"), places.path("new/deep"));
+    let run = |tier: &str| {
+        let mut command =
+            command(&["run", "--origin", origin.to_str().unwrap(), "--tier", tier, "--", "true"]);
+        command.current_dir(places.folder.path()).env("FOREBAY_CONFIG", "none");
+        said(
+            &command
+                .env("FOREBAY_PLUGINS", places.path("plugins"))
+                .env_remove("LD_PRELOAD")
+                .output()
+                .unwrap(),
+        )
+    };
+    let same = run(&format!("{}:1MiB:free=0", new.display()));
+    assert_eq!(same.matches("is of no use: the files lie on its own device").count(), 1, "{same}");
+    assert!(!places.path("new").exists(), "the folder was made by the run");
+    let small = run("/dev/shm:1000");
+    assert!(small.contains("holds no block of 1.00 MiB"), "{small}");
+}

@@ -1,9 +1,10 @@
-//! `sendfile` and `copy_file_range`: a file that is read block by block is copied by hand, a part at a time, as both may.
+//! `sendfile` and `copy_file_range`: a file that is read block by block is copied by hand, a part at a time, as both may; so is a whole copy where the
+//! kernel copies from no other file system.
 
 #![expect(unsafe_code, reason = "is called in place of functions of the C library")]
 
 use libc::{c_int, c_uint, off_t, size_t, ssize_t};
-use rustix::io::Errno;
+use rustix::{fs::OFlags, io::Errno};
 
 use super::exported;
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     program_file::ByteSource,
     real,
     slots::{self, SlotKind},
-    staged::with_room,
+    staged::{copied, written},
 };
 
 /// Bytes of one part: as many as a block usually has.
@@ -46,7 +47,10 @@ fn read_part(from: c_int, at: Option<off_t>, len: size_t) -> Option<FilePart> {
 /// Copies a part of the file that `from` is read by to `to`. The write may wait, as that of the kernel does: signals interrupt it.
 fn copy_part(to: c_int, from: c_int, at: Option<&mut off_t>, len: size_t) -> Option<Result<usize, Errno>> {
     let part = read_part(from, at.as_deref().copied(), len)?;
-    let written = if part.bytes.is_empty() { Ok(0) } else { kernel::write(to, &part.bytes) };
+    let len = part.bytes.len();
+    let put = || written(to, len, |done| answer(kernel::write(to, &part.bytes[done..])));
+    let written =
+        if len == 0 { writable(to).map(|()| 0) } else { usize::try_from(put()).map_err(|_| last_error()) };
     let end = part.start + written.unwrap_or(0) as u64;
     match at {
         Some(at) => *at = off_t::try_from(end).ok()?,
@@ -69,6 +73,57 @@ fn answer(copied: Result<usize, Errno>) -> ssize_t {
     }
 }
 
+/// An error where `fd` is not open for writing: behind the end of a file nothing is written that would tell.
+fn writable(fd: c_int) -> Result<(), Errno> {
+    let flags = kernel::open_flags(fd).ok_or(Errno::BADF)?;
+    if flags.intersects(OFlags::WRONLY | OFlags::RDWR) { Ok(()) } else { Err(Errno::BADF) }
+}
+
+fn last_error() -> Errno {
+    Errno::from_raw_os_error(inside::errno())
+}
+
+/// Copies a part of the whole copy that `from` is open on, which lies on another file system than the program's files.
+///
+/// # Safety
+/// Both places are null or the program's.
+unsafe fn copy_across(from: c_int, at: *mut off_t, to: c_int, into: *mut off_t, len: size_t) -> ssize_t {
+    // SAFETY: as the caller promises.
+    let Some(into) = (unsafe { into.as_mut() }) else {
+        // It does the same where nothing is said of a place in the file that is written.
+        // SAFETY: as the caller promises.
+        return unsafe { real::sendfile(to, from, at, len) };
+    };
+    // SAFETY: as the caller promises.
+    let at = unsafe { at.as_mut() };
+    let start = match &at {
+        Some(at) => u64::try_from(**at).ok(),
+        None => kernel::position(from),
+    };
+    let mut bytes = vec![0; len.min(PART_BYTES)];
+    let read =
+        kernel::borrowed(from).zip(start).map(|(from, start)| rustix::io::pread(from, &mut bytes, start));
+    let put = |bytes: &[u8]| match kernel::borrowed(to) {
+        Some(to) => answer(rustix::io::pwrite(to, bytes, u64::try_from(*into).unwrap_or(0))),
+        None => answer(Err(Errno::BADF)),
+    };
+    let copied = match read {
+        None => answer(Err(Errno::INVAL)),
+        Some(Err(errno)) => answer(Err(errno)),
+        Some(Ok(0)) => 0,
+        Some(Ok(read)) => put(&bytes[..read]),
+    };
+    if copied > 0 {
+        let end = start.unwrap_or(0).saturating_add_signed(copied as i64);
+        *into += copied as off_t;
+        match at {
+            Some(at) => *at = off_t::try_from(end).unwrap_or(off_t::MAX),
+            None => drop(kernel::set_position(from, end)),
+        }
+    }
+    copied
+}
+
 /// Sends a part by hand, where `from` is read block by block.
 ///
 /// # Safety
@@ -86,12 +141,12 @@ unsafe fn send(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> Option<ss
 exported! {
     fn sendfile(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
         // SAFETY: above.
-        unsafe { send(to, from, at, len).unwrap_or_else(|| with_room(to, || real::sendfile(to, from, at, len))) }
+        unsafe { send(to, from, at, len).unwrap_or_else(|| copied(to, len, |len| real::sendfile(to, from, at, len))) }
     }
 
     fn sendfile64(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
         // SAFETY: above.
-        unsafe { send(to, from, at, len).unwrap_or_else(|| with_room(to, || real::sendfile64(to, from, at, len))) }
+        unsafe { send(to, from, at, len).unwrap_or_else(|| copied(to, len, |len| real::sendfile64(to, from, at, len))) }
     }
 
     fn copy_file_range(
@@ -110,7 +165,11 @@ exported! {
             {
                 return sent;
             }
-            with_room(to, || real::copy_file_range(from, at, to, into, len, flags))
+            copied(to, len, |len| {
+                let answer = real::copy_file_range(from, at, to, into, len, flags);
+                let is_across = answer < 0 && inside::errno() == libc::EXDEV;
+                if is_across && slots::kind(from) == SlotKind::Copy { copy_across(from, at, to, into, len) } else { answer }
+            })
         }
     }
 }

@@ -8,35 +8,21 @@ use std::{
         unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
 use forebay_stage::{FolderKey, NameState, ProgramImage};
 use rustix::fs::OFlags;
 
-use super::{
-    run_staging::{is_on, staging},
-    settle::settle,
-};
+use super::{run_staging::staging, settle::settle, write_guard::Moving};
 use crate::{inside, kernel};
 
 /// Bytes that are copied at once.
 const PART_BYTES: usize = 1 << 20;
 
-/// Calls `write`, which writes to `fd`, once more where the staging area was full and is not any more.
-pub(crate) fn with_room<R: PartialEq + From<i8>>(fd: RawFd, write: impl Fn() -> R) -> R {
-    let is_refused = |answer: &R| {
-        *answer == R::from(-1) && is_on() && [libc::ENOSPC, libc::EDQUOT].contains(&inside::errno())
-    };
-    let answer = write();
-    if !is_refused(&answer) || !wait_for_others(fd) {
-        return answer;
-    }
-    let answer = write();
-    if !is_refused(&answer) || inside::run(|| move_to_destination(fd)).is_none() {
-        return answer;
-    }
-    write()
-}
+/// How often it is counted who has an image open: the launcher has it open for a moment while it looks at it.
+const LOOKS_FOR_OTHERS: u32 = 4;
 
 /// The image that `fd` is open on.
 fn image_of(fd: RawFd) -> Option<PathBuf> {
@@ -44,7 +30,7 @@ fn image_of(fd: RawFd) -> Option<PathBuf> {
 }
 
 /// Waits until other files have left the area; false where `fd` is no staged file.
-fn wait_for_others(fd: RawFd) -> bool {
+pub(super) fn wait_for_others(fd: RawFd) -> bool {
     let others = inside::run(|| {
         let image = image_of(fd)?;
         let all = staging()?.names.all().into_iter().map(|(_, named)| named.image);
@@ -56,15 +42,15 @@ fn wait_for_others(fd: RawFd) -> bool {
 }
 
 /// Has `fd` be open on the destination, with the bytes of the image; nothing where others have the image open.
-fn move_to_destination(fd: RawFd) -> Option<()> {
+pub(super) fn move_to_destination(fd: RawFd) -> Option<()> {
     let staging = staging()?;
     let path = image_of(fd)?;
     let image = ProgramImage::at(&path)?;
+    let _moving = Moving::begin()?;
     let _lock = staging.names.lock().ok()?;
     let (destination, _) = image.status()?;
     let (key, name) = (FolderKey::at(destination.parent()?).ok()?, destination.file_name()?);
-    let is_alone = !is_mapped(&path) && holders(&path) == 1;
-    if !is_alone || staging.names.image(NameState::Sealed, key, name).is_some() {
+    if is_mapped(&path) || !is_alone(&path) || staging.names.image(NameState::Sealed, key, name).is_some() {
         return None;
     }
     let moved = move_file(fd, &path, &destination);
@@ -112,6 +98,14 @@ fn is_mapped(image: &Path) -> bool {
     let maps = fs::read("/proc/self/maps").unwrap_or_default();
     let name = image.file_name().map(std::ffi::OsStr::as_encoded_bytes).unwrap_or_default();
     maps.windows(name.len().max(1)).any(|window| window == name)
+}
+
+/// Whether one descriptor is all that is open on the file.
+fn is_alone(image: &Path) -> bool {
+    (0..LOOKS_FOR_OTHERS).any(|look| {
+        thread::sleep(Duration::from_millis(2) * look);
+        holders(image) == 1
+    })
 }
 
 /// Descriptors that processes of this user have open on the file.

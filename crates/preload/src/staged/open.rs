@@ -17,6 +17,7 @@ use rustix::{
 };
 
 use super::{
+    growth,
     place::{FilePlace, LastLink},
     run_staging::{RunStaging, c_path, has_any_inside, staging},
     settle::settle,
@@ -66,7 +67,11 @@ impl OpenCall<'_> {
         let path = c_path(image.to_owned())?;
         // SAFETY: the path ends with a zero byte.
         let fd = unsafe { real::open(path.as_ptr(), flags, self.mode) };
-        Some(if fd < 0 { Err(inside::errno()) } else { Ok(fd) })
+        if fd < 0 {
+            return Some(Err(inside::errno()));
+        }
+        growth::begin(fd);
+        Some(Ok(fd))
     }
 
     /// Opens an image that is there; nothing where it is at its destination by now.

@@ -5,7 +5,7 @@
 use std::{
     env,
     ffi::{CStr, CString},
-    os::unix::ffi::OsStringExt,
+    os::{fd::RawFd, unix::ffi::OsStringExt},
     path::{Path, PathBuf},
     sync::{
         OnceLock,
@@ -14,9 +14,9 @@ use std::{
 };
 
 use forebay_scratch::{RUN_VARIABLE, RunCounter};
-use forebay_stage::ProgramNames;
+use forebay_stage::{ProgramNames, ProgramRoom};
 
-use crate::{inside, run_counts};
+use crate::{inside, kernel, run_counts};
 
 /// Where the program's files are staged.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(super) struct RunStaging {
     /// The folder of the launcher.
     pub(super) folder: PathBuf,
     pub(super) names: ProgramNames,
+    /// How much more may be written there.
+    pub(super) room: ProgramRoom,
     /// Whether files that are also read are left alone: the HDF5 plug-ins stage those.
     pub(super) is_write_only: bool,
 }
@@ -64,12 +66,18 @@ fn from_environment() -> Option<RunStaging> {
     let folder = PathBuf::from(env::var_os("FOREBAY_RUN_IMAGES")?);
     let run = env::var_os(RUN_VARIABLE)?;
     let is_write_only = env::var_os("FOREBAY_STAGE_WRITES").is_some_and(|value| value == "write-only");
+    let names = ProgramNames::of_run(Path::new(&run));
+    let room = names.room(&folder);
     // On another node there is neither.
-    folder.is_dir().then(|| RunStaging {
-        folder,
-        names: ProgramNames::of_run(Path::new(&run)),
-        is_write_only,
-    })
+    folder.is_dir().then_some(RunStaging { folder, names, room, is_write_only })
+}
+
+/// Whether `fd` is open on a file in the staging area. Nothing is allocated: signal handlers write, to pipes and terminals for instance.
+pub(super) fn is_image(fd: RawFd) -> bool {
+    // SAFETY: the name ends with a zero byte.
+    let folder = unsafe { libc::getenv(c"FOREBAY_RUN_IMAGES".as_ptr()) };
+    // SAFETY: what the C library gives is null or a text of C; a program that changes its environment does so in none of its other threads.
+    !folder.is_null() && kernel::is_in_folder(fd, unsafe { CStr::from_ptr(folder) }.to_bytes())
 }
 
 /// True where a process of the run has begun to write a file in the staging area.

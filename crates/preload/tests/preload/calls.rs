@@ -56,8 +56,7 @@ fn without_a_prefix_without_a_tier_and_with_wrong_settings_nothing_is_done() {
             None => command.env_remove(variable),
         })
     };
-    for ran in [of("FOREBAY_ORIGIN", None), of("FOREBAY_ORIGIN", Some("relative")), of("FOREBAY_TIERS", None)]
-    {
+    for ran in [of("FOREBAY_ORIGIN", None), of("FOREBAY_TIERS", None)] {
         assert_eq!(ran.output.stdout, bytes("a", 1000));
         assert!(ran.output.stderr.is_empty());
         assert_eq!(ran.count(RunCounter::OpensOnCopy) + ran.count(RunCounter::Reads), 0);
@@ -68,10 +67,38 @@ fn without_a_prefix_without_a_tier_and_with_wrong_settings_nothing_is_done() {
     assert!(said.starts_with("forebay: ") && said.contains("without tiers"), "{said}");
 }
 
+#[test]
+fn a_prefix_that_cannot_be_one_is_told_in_one_line_unless_the_launcher_has_looked_at_it() {
+    let set = Set::new(&[("a", 1000)]);
+    let path = set.path("a").display().to_string();
+    for (prefix, why) in [("relative", "is not an absolute path"), ("/no/such", "there is no such folder")] {
+        let by_hand = |command: &mut std::process::Command| {
+            command.env("FOREBAY_ORIGIN", prefix).env_remove("FOREBAY_RUN").output().unwrap()
+        };
+        let ran = by_hand(set.preloaded_in("cat", set.tier()).arg(&path));
+        assert_eq!(ran.stdout, bytes("a", 1000));
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(
+            said,
+            format!("forebay: FOREBAY_ORIGIN '{prefix}': {why}; files are read without tiers\n")
+        );
+        let ran = set.run_with("cat", &[&path], |command| command.env("FOREBAY_ORIGIN", prefix));
+        assert!(ran.output.stderr.is_empty() && ran.output.stdout == bytes("a", 1000));
+        assert_eq!(ran.count(RunCounter::OpensManaged), 0);
+    }
+}
+
 /// Compares line by line, so that the first call that differs is named.
 fn assert_same(ours: &str, plain: &str) {
     for (ours, plain) in ours.lines().zip(plain.lines()) {
         assert_eq!(ours, plain);
     }
     assert_eq!(ours, plain);
+}
+
+#[test]
+fn ranges_of_a_copy_on_another_file_system_are_copied_as_those_of_the_file() {
+    let set = Set::new(&[("a", 200_000)]);
+    let made = set.origin().with_file_name("made");
+    set.same_cold_and_warm(&c_program("copy_range"), &[set.path("a"), made], &["a"]);
 }

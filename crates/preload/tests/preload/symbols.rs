@@ -22,7 +22,7 @@ const SAFE: &[(&str, &str)] = &[
     ),
     (
         "write, by descriptors that are never managed",
-        "pwritev2 pwritev64v2 ftruncate ftruncate64 fallocate fallocate64 \
+        "ftruncate ftruncate64 fallocate fallocate64 \
          posix_fallocate posix_fallocate64 sync syncfs sync_file_range msync umask",
     ),
     (

@@ -372,4 +372,21 @@ mod tests {
         unlocking(&second);
         assert!(!is_open(number) && !is_locked(&program));
     }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_mere_path_unlocks_nothing_and_the_number_of_a_lock_is_known() {
+        use rustix::fs::{Mode, OFlags, makedev, open};
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let program = File::open(file.path()).unwrap();
+        let path = open(file.path(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        tried_to_lock(will_lock(&program).unwrap(), true);
+        unlocking(&path);
+        assert!(is_locked(&program));
+        let found = rustix::fs::fstat(&program).unwrap();
+        let device = makedev(rustix::fs::major(found.st_dev), rustix::fs::minor(found.st_dev));
+        assert_eq!(locked_number(device, found.st_ino), Some(program.as_raw_fd()));
+        unlocking(&program);
+        assert_eq!(locked_number(device, found.st_ino), None);
+    }
 }

@@ -12,5 +12,6 @@ mod limits;
 mod locks;
 mod maps;
 mod programs;
+mod races;
 mod support;
 mod symbols;

@@ -6,6 +6,7 @@
 mod calls;
 mod changes;
 mod cost;
+mod edges;
 mod faults;
 mod handover;
 mod limits;

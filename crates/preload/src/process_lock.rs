@@ -55,7 +55,7 @@ impl ProcessLock {
     pub(crate) fn write(&self, process: u32) -> WriteHeld<'_> {
         self.wait(|look| {
             // Of several writers one has the bit, and all take it down in their turn.
-            let is_held_off = look > QUICK_LOOKS && look / LOOKS_PER_TURN % 2 == 0;
+            let is_held_off = look > QUICK_LOOKS && (look / LOOKS_PER_TURN).is_multiple_of(2);
             let mark = if is_held_off { AWAITED } else { 0 };
             let enter = |state: u64| (state & (WRITTEN | READERS) == 0).then_some(WRITTEN);
             let is_entered = self.change(process, enter);

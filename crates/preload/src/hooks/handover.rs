@@ -43,7 +43,7 @@ fn sending_controls(start: usize, len: usize) {
         let read = |bytes: [u8; HEADER]| unsafe { mem::transmute::<_, cmsghdr>(bytes) };
         let Some(header) = kernel::read_memory(at).map(read) else { return };
         // One that is shorter than itself, or longer than what is left, is refused.
-        let len = header.cmsg_len as usize;
+        let len = header.cmsg_len;
         if len < HEADER || len > end - at {
             return;
         }

@@ -43,6 +43,11 @@ fn may_change(flags: c_int) -> bool {
     flags & libc::O_PATH == 0 && flags & (libc::O_ACCMODE | libc::O_TRUNC) != libc::O_RDONLY
 }
 
+/// True for flags by which a descriptor stands for the file that a path leads to, and nothing is read by it.
+fn is_mere_path(flags: c_int) -> bool {
+    flags & (libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY) == libc::O_PATH
+}
+
 /// True for flags with which a file is cut, and open for reading alone afterwards.
 fn is_cut(flags: c_int) -> bool {
     flags & (libc::O_PATH | libc::O_ACCMODE | libc::O_TRUNC) == libc::O_RDONLY | libc::O_TRUNC
@@ -61,9 +66,9 @@ unsafe fn opened(
 ) -> c_int {
     // SAFETY: as the caller promises.
     let may_cover = unsafe { may_cover(folder, path) };
-    if !path.is_null() && may_change(flags) {
+    if !path.is_null() && (may_change(flags) || is_mere_path(flags)) {
         // SAFETY: as the caller promises.
-        let origin = unsafe { opened_to_change(folder, path, flags, &open) };
+        let origin = unsafe { opened_on_origin(folder, path, flags, &open) };
         if let Some(fd) = origin {
             return fd;
         }
@@ -88,7 +93,7 @@ unsafe fn opened(
 /// # Safety
 /// As [`may_cover`], and `path` is not null.
 #[inline]
-unsafe fn opened_to_change(
+unsafe fn opened_on_origin(
     folder: c_int,
     path: *const c_char,
     flags: c_int,

@@ -95,6 +95,8 @@ static void asked(const char *path) {
         snprintf(name, sizeof name, *form, fd);
         printf("stat %d\n", stat(name, &s));
     }
+    int mere_path = open(name, O_PATH);
+    printf("mere path %d\n", is_same(mere_path, path)), close(mere_path);
     statfs(name, &by_name), fstatfs(fd, &by_number);
     printf("statfs %d\n", by_name.f_type == by_number.f_type);
     errno = 0;

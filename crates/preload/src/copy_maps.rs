@@ -3,7 +3,8 @@
 //!
 //! A map is found in `/proc/self/maps` by device and inode of the copy, wherever the program has moved or cut it since, and whether the copy has
 //! left its tier or not. A reader-writer lock orders what maps, unmaps and protects memory (readers) and the replacement (the writer): what is
-//! replaced is what was found, and nothing is stored to a private map between the look and the replacement.
+//! replaced is what was found, and nothing is stored to a private map between the look and the replacement. A program may unmap memory with the lock of its
+//! allocator: nothing is allocated for that, nor by the writer while it has the lock.
 
 #![expect(unsafe_code, reason = "maps a page of a copy and unmaps it")]
 
@@ -12,8 +13,9 @@ use std::{
     fs::File,
     mem,
     os::fd::RawFd,
+    path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError,
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         atomic::{
             AtomicBool,
             Ordering::{Relaxed, SeqCst},
@@ -29,15 +31,14 @@ use rustix::mm::{MapFlags, ProtFlags};
 use crate::{
     inside,
     kernel::{self, KernelIdentity},
-    map_parts::{self, MappedInode},
+    map_parts::{self, MappedInode, MapsRead, MapsReader},
+    process_lock::ProcessLock,
 };
 
 /// What this process has mapped. A forked child has the same maps, but never waits for a lock that a thread of its parent held.
 #[derive(Debug)]
 struct MapState {
     process: u32,
-    /// Held for reading while memory is mapped, unmapped or protected, for writing while maps are replaced.
-    layout: RwLock<()>,
     known: Mutex<KnownCopies>,
 }
 
@@ -52,6 +53,8 @@ struct KnownCopies {
     devices: HashMap<u64, Option<u64>>,
 }
 
+/// Held for reading while memory is mapped, unmapped or protected, for writing while maps are replaced.
+static LAYOUT: ProcessLock = ProcessLock::new();
 static STATE: ArcSwapOption<MapState> = ArcSwapOption::const_empty();
 static HAS_ANY: AtomicBool = AtomicBool::new(false);
 
@@ -73,7 +76,7 @@ pub(crate) fn mapping<R>(
     map: impl FnOnce(Option<RawFd>) -> R,
 ) -> R {
     let state = state();
-    let _layout = state.layout.read().unwrap_or_else(PoisonError::into_inner);
+    let _layout = LAYOUT.read(inside::known_process());
     HAS_ANY.store(true, SeqCst);
     // A writer lays the origin over numbers, and then looks here; this is stored, and then the number is looked at.
     fence(SeqCst);
@@ -84,31 +87,80 @@ pub(crate) fn mapping<R>(
     mapped
 }
 
-/// The bytes of `identity` change, by this process: its maps of copies show the origin from now on, which `open` opens for reading, as an open
-/// file description of its own that no lock of the program is held by.
-pub(crate) fn written(identity: &KernelIdentity, open: impl FnOnce() -> Option<LockSafeFile>) {
+/// What [`written`] opens.
+pub(crate) trait MapOpener {
+    /// The origin, for reading, as an open file description that lasts until the maps are replaced.
+    fn origin(&self) -> Option<OriginToMap>;
+
+    /// A file of the kernel's own.
+    fn kernel_file(&self, path: &Path) -> Option<File>;
+}
+
+/// The origin, to be mapped.
+#[derive(Debug)]
+pub(crate) enum OriginToMap {
+    /// Ours, which no lock of the program is held by.
+    Own(LockSafeFile),
+    /// A number of the program's.
+    Program(RawFd),
+}
+
+impl OriginToMap {
+    fn number(&self) -> RawFd {
+        match self {
+            Self::Own(file) => kernel::number(&**file),
+            Self::Program(number) => *number,
+        }
+    }
+}
+
+/// The bytes of `identity` change, by this process: its maps of copies show the origin from now on.
+pub(crate) fn written(identity: &KernelIdentity, open: &impl MapOpener) {
     fence(SeqCst);
     if !HAS_ANY.load(SeqCst) {
         return;
     }
     let state = state();
-    let _layout = state.layout.write().unwrap_or_else(PoisonError::into_inner);
+    // What was chosen before the numbers were laid on the origin is known from here on.
+    drop(LAYOUT.write(inside::known_process()));
     let is_written = |origin: &KernelIdentity| origin.is_same_file(identity);
-    if !state.known().origins.values().any(is_written) {
+    let copies: Vec<MappedInode> = state.known().of(is_written);
+    if copies.is_empty() || !replaced(&copies, is_written, open) {
         return;
     }
-    let is_origin =
-        |file: &File| kernel::identity(kernel::number(file)).is_some_and(|found| is_written(&found));
-    let Some(origin) = open().filter(|file| is_origin(file)) else { return };
-    let mut known = state.known();
-    let parts = map_parts::all();
-    for part in
-        parts.iter().filter(|part| part.is_of_tier && known.origins.get(&part.file).is_some_and(is_written))
-    {
-        part.show(&origin);
+    state.known().origins.retain(|_, origin| !is_written(origin));
+    // Not while a map is made that is not known yet. It is not waited for those who allocate.
+    let held = LAYOUT.write(inside::known_process());
+    if state.known.try_lock().is_ok_and(|known| known.origins.is_empty()) {
+        HAS_ANY.store(false, SeqCst);
     }
-    known.origins.retain(|_, origin| !is_written(origin));
-    HAS_ANY.store(!known.origins.is_empty(), SeqCst);
+    drop(held);
+}
+
+/// Has the origin be shown in the place of `copies`; false where nobody knows what is mapped.
+fn replaced(
+    copies: &[MappedInode],
+    is_written: impl Fn(&KernelIdentity) -> bool,
+    open: &impl MapOpener,
+) -> bool {
+    let Some(origin) = open.origin() else { return false };
+    let (Some(file), Some(found)) = (kernel::borrowed(origin.number()), kernel::identity(origin.number()))
+    else {
+        return false;
+    };
+    let Some(mut maps) = MapsReader::new(|path| open.kernel_file(path)).filter(|_| is_written(&found)) else {
+        return false;
+    };
+    loop {
+        let held = LAYOUT.write(inside::known_process());
+        let read = maps.show(file, |part| part.is_of_tier && copies.contains(&part.file));
+        drop(held);
+        match read {
+            MapsRead::Whole => return true,
+            MapsRead::Partly => maps.grow(),
+            MapsRead::Failed => return false,
+        }
+    }
 }
 
 /// What `call` gives, which may unmap memory or protect it: not while maps are replaced.
@@ -117,8 +169,7 @@ pub(crate) fn changing<R>(call: impl Fn() -> R) -> R {
         return call();
     }
     let called = inside::run(|| {
-        let state = state();
-        let _layout = state.layout.read().unwrap_or_else(PoisonError::into_inner);
+        let _layout = LAYOUT.read(inside::known_process());
         Some((call(), inside::errno()))
     });
     match called {
@@ -146,7 +197,7 @@ fn state() -> Arc<MapState> {
     };
     // The parent's is not to be dropped here, as it may be half-changed.
     mem::forget(seen.clone());
-    let fresh = Arc::new(MapState { process, layout: RwLock::new(()), known: Mutex::new(known) });
+    let fresh = Arc::new(MapState { process, known: Mutex::new(known) });
     let before = STATE.compare_and_swap(&seen, Some(Arc::clone(&fresh)));
     match &*before {
         // Another thread of this process was faster.
@@ -163,6 +214,11 @@ impl MapState {
 }
 
 impl KnownCopies {
+    /// The copies whose origins are those.
+    fn of(&self, is_origin: impl Fn(&KernelIdentity) -> bool) -> Vec<MappedInode> {
+        self.origins.iter().filter(|(_, origin)| is_origin(origin)).map(|(copy, _)| *copy).collect()
+    }
+
     /// What maps of the file that `copy` is open on are found by; nothing where that is not known.
     fn key(&mut self, copy: RawFd) -> Option<MappedInode> {
         let found = kernel::identity(copy)?;

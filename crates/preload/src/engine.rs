@@ -31,6 +31,8 @@ static NO_TIERS: WarnOnce = WarnOnce::new();
 struct EngineState {
     was_looked_for: OnceLock<()>,
     engine: ArcSwapOption<TierEngine>,
+    /// True where it was ended before it was looked for.
+    is_unused: AtomicBool,
 }
 
 /// What reads of this process go through.
@@ -174,15 +176,21 @@ pub(crate) fn publish() {
     peek(TierEngine::publish);
 }
 
-/// Ends the tiers of this process for good: their descriptors are closed once no thread is at work with them.
-pub(crate) fn end() {
-    let Some(state) = STATE.peek() else { return };
+/// Ends the tiers of this process for good: their descriptors are closed once no thread is at work with them. False where they were never used here: what is
+/// open of them is that of the process that forked this one.
+pub(crate) fn end() -> bool {
+    let state = STATE.get(EngineState::default);
+    state.was_looked_for.get_or_init(|| state.is_unused.store(true, Relaxed));
+    if state.is_unused.load(Relaxed) {
+        return false;
+    }
     let ended = (state.engine.swap(None), STARTED.swap(None));
     if let (Some(engine), _) = &ended {
         engine.publish();
         engine.tiers.close();
     }
     drop(ended);
+    true
 }
 
 extern "C" fn at_exit() {

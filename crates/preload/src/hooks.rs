@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `open` | `open` and its like, `creat`, `mkstemp`, `truncate`, `chdir` |
 //! | `names` | names of files in calls, which may be those of staged ones; the next four are calls by name |
-//! | `lookup` | `stat`, `access`, `getxattr`, `readlink`, `realpath` |
+//! | `lookup` | `stat`, `statfs`, `access`, `getxattr`, `readlink`, `realpath` |
 //! | `attributes` | `chmod`, `chown`, `utimes`, `setxattr` |
 //! | `entries` | `rename`, `unlink`, `link`, `symlink`, `mkdir` |
 //! | `listing` | `opendir`, `scandir`, `glob`, `nftw`, `fts_open` |

@@ -1,24 +1,27 @@
 //! Work of our own on a thread of the program.
 //!
 //! While it lasts, hooks that the work itself calls are plain calls, and so they are on threads of our own, whose names begin
-//! with `forebay-`. A panic ends the work and not the program; `errno` is what it was; signals wait until the work is done. In a child of `vfork`, which shares our
+//! with `forebay-`. A panic ends the work and not the program; `errno` is what it was; signals wait until the work is done, and so does `pthread_cancel`, which would
+//! unwind through it. In a child of `vfork`, which shares our
 //! memory but not our descriptors, nothing of ours is done.
 
 #![expect(unsafe_code, reason = "the error number of a thread is known by its address")]
 
 use std::{
     cell::Cell,
+    num::NonZeroU64,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Once,
         atomic::{
-            AtomicI32, AtomicU32,
+            AtomicI32, AtomicU32, AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
         },
     },
 };
 
 use forebay_scratch::RunCounter;
+use forebay_source::forked_token;
 
 use crate::run_counts;
 
@@ -39,6 +42,8 @@ thread_local! {
 
 /// The process that the tables of this library are about.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
+/// What tells it from children that no handler of a fork sees.
+static TOKEN: AtomicU64 = AtomicU64::new(0);
 /// Grows with every fork: descriptors of before are shared with another process.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static REGISTERED: Once = Once::new();
@@ -51,14 +56,14 @@ pub(crate) fn run<R>(work: impl FnOnce() -> Option<R>) -> Option<R> {
         return None;
     }
     let errno = errno();
-    let signals = SignalsHeld::new();
+    let held = ThreadHeld::new();
     ROLE.set(ThreadRole::Inside);
     let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         run_counts::add(RunCounter::Fallbacks, 1);
         None
     });
     ROLE.set(ThreadRole::Program);
-    drop(signals);
+    drop(held);
     set_errno(errno);
     done
 }
@@ -66,20 +71,39 @@ pub(crate) fn run<R>(work: impl FnOnce() -> Option<R>) -> Option<R> {
 /// What `work` gives, which ends something of ours, on whichever thread: hooks that it calls are plain calls.
 pub(crate) fn finish<R>(work: impl FnOnce() -> R) -> R {
     let role = ROLE.replace(ThreadRole::Inside);
-    let signals = (role != ThreadRole::Inside).then(SignalsHeld::new);
+    let held = (role != ThreadRole::Inside).then(ThreadHeld::new);
     let done = work();
-    drop(signals);
+    drop(held);
     ROLE.set(role);
     done
 }
 
-/// Signals of the program, held back from this thread: a handler would find locks of ours taken, and threads that are started
-/// meanwhile never get any, as a program may count on its own threads to have them blocked.
-struct SignalsHeld(libc::sigset_t);
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+    fn pthread_testcancel();
+}
 
-impl SignalsHeld {
+/// Ends this thread, if it is cancelled: what is done here in the place of a call at which threads are cancelled begins with it. The caller has nothing to drop.
+#[inline]
+pub(crate) fn end_if_cancelled() {
+    // SAFETY: the call takes nothing; it unwinds the stack through functions of ours that have nothing to be dropped.
+    unsafe { pthread_testcancel() };
+}
+
+/// `PTHREAD_CANCEL_DISABLE` of the C library.
+const NOT_CANCELLED: libc::c_int = 1;
+
+/// Signals of the program, held back from this thread: a handler would find locks of ours taken, and threads that are started
+/// meanwhile never get any, as a program may count on its own threads to have them blocked. Neither is the thread cancelled, which would end the process: the
+/// C library unwinds the stack by an exception that must not be caught.
+struct ThreadHeld {
+    signals: libc::sigset_t,
+    cancelling: libc::c_int,
+}
+
+impl ThreadHeld {
     fn new() -> Self {
-        // SAFETY: both sets are memory of our own, all zeros are a set, and the calls only fill them.
+        // SAFETY: sets and state are memory of our own, all zeros are a set, and the calls only fill them.
         unsafe {
             let mut wanted: libc::sigset_t = std::mem::zeroed();
             let mut before: libc::sigset_t = std::mem::zeroed();
@@ -90,16 +114,21 @@ impl SignalsHeld {
             {
                 libc::sigdelset(&raw mut wanted, fault);
             }
+            let mut cancelling = 0;
+            pthread_setcancelstate(NOT_CANCELLED, &raw mut cancelling);
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const wanted, &raw mut before);
-            Self(before)
+            Self { signals: before, cancelling }
         }
     }
 }
 
-impl Drop for SignalsHeld {
+impl Drop for ThreadHeld {
     fn drop(&mut self) {
-        // SAFETY: the set is the one that the thread had.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+        // SAFETY: set and state are those that the thread had. Nothing of ours is left to be unwound, should it be cancelled here.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.signals, std::ptr::null_mut());
+            pthread_setcancelstate(self.cancelling, std::ptr::null_mut());
+        }
     }
 }
 
@@ -128,7 +157,7 @@ pub(crate) fn uninterrupted<R>(call: impl Fn() -> R) -> R {
 /// Notes that this process is the one to work in, once.
 pub(crate) fn begin_process() {
     REGISTERED.call_once(|| {
-        PROCESS.store(process_number(), Release);
+        know_process();
         // SAFETY: the functions have the types that are asked for, and this library is never unloaded.
         unsafe { libc::pthread_atfork(None, Some(after_fork_in_parent), Some(after_fork_in_child)) };
     });
@@ -139,10 +168,34 @@ pub(crate) fn forks() -> u32 {
     FORKS.load(Relaxed)
 }
 
+/// What tells this process from the one that forked it, within work of ours: children in a name space of their own may have the same number.
+pub(crate) fn known_process() -> u32 {
+    let token = TOKEN.load(Relaxed);
+    let number = PROCESS.load(Relaxed).cast_unsigned();
+    u32::try_from(token & u64::from(u32::MAX)).ok().filter(|token| *token != 0).unwrap_or(number)
+}
+
 /// False in a child of `vfork`.
 pub(crate) fn is_this_process() -> bool {
     let known = PROCESS.load(Acquire);
-    known == 0 || known == process_number()
+    known == 0 || known == process_number() || is_forked_unseen()
+}
+
+/// True in a child that was forked by a call that runs no handlers, such as `_Fork` or a bare `clone`: it is the process from now on. A child of
+/// `vfork` has the memory of its parent, and so its token.
+#[cold]
+fn is_forked_unseen() -> bool {
+    let is_forked = forked_token().is_some_and(|token| token.get() != TOKEN.load(Acquire));
+    if is_forked {
+        FORKS.fetch_add(1, Relaxed);
+        know_process();
+    }
+    is_forked
+}
+
+fn know_process() {
+    PROCESS.store(process_number(), Release);
+    TOKEN.store(forked_token().map_or(0, NonZeroU64::get), Release);
 }
 
 /// The number of this process, without a system call once it was noted.
@@ -163,7 +216,7 @@ extern "C" fn after_fork_in_parent() {
 
 extern "C" fn after_fork_in_child() {
     FORKS.fetch_add(1, Relaxed);
-    PROCESS.store(process_number(), Release);
+    know_process();
     // The thread that forked may have been at work of ours; what it was at is gone with the parent.
     if ROLE.get() == ThreadRole::Own {
         ROLE.set(ThreadRole::Program);

@@ -128,6 +128,11 @@ pub(crate) fn set_position(fd: RawFd, at: u64) -> bool {
     borrowed(fd).is_some_and(|fd| rustix::fs::seek(fd, SeekFrom::Start(at)).is_ok())
 }
 
+/// Has the next `read` of `fd` begin `by` bytes later.
+pub(crate) fn move_position(fd: RawFd, by: i64) -> bool {
+    borrowed(fd).is_some_and(|fd| rustix::fs::seek(fd, SeekFrom::Current(by)).is_ok())
+}
+
 /// Another descriptor of the open file, under a number that the program does not use and closed on `exec`; nothing where none is left, or where the
 /// program has a record lock on the file, so that this one could not be closed.
 pub(crate) fn kept_beside(fd: RawFd) -> Option<OwnedFd> {

@@ -20,9 +20,13 @@
 //! | `engine` | the tiers of this process, started by the first file that needs them |
 //! | `run_counts` | what is counted for `forebay run` |
 //! | `program_file` | a file that is open and read from a copy or block by block |
+//! | `process_lock` | a lock that allocates nothing and that a forked child finds free |
 //! | `own_numbers` | which descriptors are ours, and stay open when a program closes all numbers |
 //! | `slots` | which descriptors those are: a table by number |
-//! | `manage` | from a descriptor that was just opened to a managed one, and back to the origin |
+//! | `manage` | from a descriptor that was just opened to a managed one, and what becomes of it |
+//! | `back_to_origin` | the origin, laid over the numbers that are open on a copy |
+//! | `own_writes` | a file that the program itself begins to write to |
+//! | `give_way` | descriptors of ours that are closed where the program needs their numbers |
 //! | `copy_maps` | maps of copies, replaced by maps of the origin when the program writes to the file |
 //! | `map_parts` | parts of memory that show files, as the kernel lists them |
 //! | `copy_devices`, `copy_origins` | whether a path may lead to a copy, and which file of the origin that is |
@@ -42,10 +46,12 @@
     )
 )]
 
+mod back_to_origin;
 mod copy_devices;
 mod copy_maps;
 mod copy_origins;
 mod engine;
+mod give_way;
 #[cfg(not(test))]
 mod hooks;
 mod inherited;
@@ -54,7 +60,9 @@ mod kernel;
 mod manage;
 mod map_parts;
 mod own_numbers;
+mod own_writes;
 mod prefix;
+mod process_lock;
 mod program_file;
 mod real;
 mod reopened;

@@ -1,4 +1,4 @@
-//! From a descriptor that was just opened to a managed one, and from a copy back to the origin.
+//! From a descriptor that was just opened to a managed one, and what becomes of it: locked, mapped, duplicated, closed.
 
 use std::{
     os::fd::{OwnedFd, RawFd},
@@ -8,22 +8,27 @@ use std::{
 
 use forebay_scratch::RunCounter;
 use forebay_source::{
-    Locator, descriptors,
+    Locator,
     record_locks::{self, LockAttempt, LockSafeFile},
 };
 use forebay_tier::SourceKey;
+use libc::c_void;
 use rustix::fs::{Mode, OFlags};
 
+pub(crate) use crate::back_to_origin::{beside_copy, managed};
 use crate::{
+    back_to_origin::back_to_origin,
     copy_devices,
     copy_maps::{self, CopyToMap},
     copy_origins, engine, inherited, inside,
     kernel::{self, KernelIdentity},
-    own_numbers, prefix,
+    own_numbers,
+    own_writes::written,
+    prefix,
     program_file::{BlockReader, ByteSource, ProgramFile},
     run_counts,
     slots::{self, SlotKind},
-    staged, writers,
+    writers,
 };
 
 /// Who reads by a descriptor.
@@ -59,7 +64,7 @@ pub(crate) fn opened(fd: RawFd, by: OpenedBy) {
         if flags.intersects(OFlags::WRONLY | OFlags::RDWR) {
             run_counts::add(RunCounter::OpensLeft, 1);
             writers::add(fd, &identity);
-            written(&identity, kernel::link_of(fd));
+            written(&identity, kernel::link_of(fd).as_str());
             return None;
         }
         let is_left = flags.contains(OFlags::DIRECT) || identity.len == 0 || writers::has(&identity);
@@ -111,45 +116,25 @@ fn lay_copy_over(fd: RawFd, identity: KernelIdentity, copy: OwnedFd) -> bool {
         return false;
     }
     let file = ProgramFile::new(identity, ByteSource::Copy { copy: facts, origin });
+    // A thread that begins to write to the file finds the number as a whole: on the origin, or on a copy that is known.
+    let held = slots::changing();
     // Known before it is there: a hook that sees the copy finds what it is a copy of.
     if !slots::set(fd, SlotKind::Copy, Arc::new(file)) {
         return false;
     }
-    // The origin's own number is closed by it: not while the program has a record lock on the file.
+    // The origin's own number is closed by it: not while the program has a record lock on the file. A writer is noted before it looks for slots.
     let laid = kernel::borrowed(fd)
+        .filter(|_| !writers::has(&identity))
         .and_then(|opened| record_locks::unless_locked(opened, || kernel::lay_over(number, fd)));
     if laid != Some(true) {
         drop(slots::clear(fd));
         return false;
     }
+    drop(held);
     copy_devices::know(facts.device);
     run_counts::add(RunCounter::OpensOnCopy, 1);
     run_counts::add(RunCounter::CopyBytes, identity.len);
     true
-}
-
-/// What `fd` is managed as, if it is what the slot says.
-pub(crate) fn managed(fd: RawFd) -> Option<Arc<ProgramFile>> {
-    let file = slots::file(fd)?;
-    if file.is_open_as(fd) {
-        return Some(file);
-    }
-    drop(slots::clear(fd));
-    None
-}
-
-/// The descriptor of the origin beside the copy that `fd` is open on, and the file that keeps it open; nothing where `fd` has to
-/// be asked itself. An origin that has changed meanwhile is laid over all numbers of the copy.
-pub(crate) fn beside_copy(fd: RawFd) -> Option<(RawFd, Arc<ProgramFile>)> {
-    let file = managed(fd)?;
-    let ByteSource::Copy { origin, .. } = &*file.bytes else { return None };
-    let number = kernel::number(&**origin);
-    if kernel::current_identity(number) != Some(file.identity) {
-        back_to_origin(&file);
-        run_counts::add(RunCounter::Invalidated, 1);
-        return None;
-    }
-    Some((number, file))
 }
 
 /// Lays the origin over the copy that `fd` is open on, as the program wants to lock it.
@@ -214,6 +199,13 @@ pub(crate) fn unlocking(fd: RawFd) {
     });
 }
 
+/// The program is about to lay `fd` over `onto`, which closes that; a call that fails closes nothing.
+pub(crate) fn laying_over(fd: RawFd, onto: RawFd) {
+    if fd != onto && record_locks::has_any() && kernel::is_closed_on_exec(fd).is_some() {
+        unlocking(onto);
+    }
+}
+
 /// The program has closed numbers, whichever they are.
 pub(crate) fn closed_several() {
     if record_locks::has_any() {
@@ -238,49 +230,6 @@ fn read_by_blocks(fd: RawFd, identity: KernelIdentity) -> Option<()> {
     })
 }
 
-/// Lays the origin over all numbers of this process that are open on the copy, with the copy's position.
-fn back_to_origin(file: &Arc<ProgramFile>) {
-    let ByteSource::Copy { origin, .. } = &*file.bytes else { return };
-    file.with_position(|| {
-        let is_of_file = |fd: &RawFd| slots::file(*fd).is_some_and(|found| Arc::ptr_eq(&found, file));
-        let numbers: Vec<RawFd> = slots::numbers().filter(is_of_file).collect();
-        let open = || numbers.iter().filter(|fd| file.is_open_as(**fd));
-        if let Some(position) = open().next().and_then(|fd| kernel::position(*fd)) {
-            kernel::set_position(kernel::number(&**origin), position);
-        }
-        for fd in open() {
-            kernel::lay_over(kernel::number(&**origin), *fd);
-        }
-        for fd in &numbers {
-            drop(slots::clear(*fd));
-        }
-    });
-}
-
-/// Leaves `fd`, which is open as `file`, to the kernel and the origin.
-pub(crate) fn leave(file: &Arc<ProgramFile>, fd: RawFd) {
-    match &*file.bytes {
-        ByteSource::Copy { .. } => back_to_origin(file),
-        ByteSource::Blocks(_) => drop(slots::clear(fd)),
-    }
-}
-
-/// The bytes of `identity` change, by this process: what it has open or mapped of the file is the origin's from now on. `path` leads to it.
-pub(crate) fn written(identity: &KernelIdentity, path: impl rustix::path::Arg) {
-    let numbers: Vec<RawFd> = slots::numbers().collect();
-    for fd in numbers {
-        let Some(file) = slots::file(fd).filter(|file| file.identity.is_same_file(identity)) else {
-            continue;
-        };
-        leave(&file, fd);
-        run_counts::add(RunCounter::Invalidated, 1);
-    }
-    copy_maps::written(identity, || {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        Some(LockSafeFile::new(rustix::fs::open(path, flags, Mode::empty()).ok()?))
-    });
-}
-
 /// The program has just got the number `fd` for a file that is none of ours to manage; it may have been closed by a call that no hook sees.
 pub(crate) fn left_open(fd: RawFd) {
     if slots::kind(fd) != SlotKind::Plain {
@@ -295,8 +244,24 @@ pub(crate) fn closing(fd: RawFd) {
         return;
     }
     let _cleared = inside::run(|| {
-        drop(slots::clear(fd));
+        // From here on nothing is laid over the number, whichever file gets it next.
+        let held = slots::changing();
+        let file = slots::clear(fd);
+        drop(held);
+        drop(file);
         engine::publish();
+        Some(())
+    });
+}
+
+/// The program is about to close the numbers from `first` to `last`.
+pub(crate) fn closing_between(first: u32, last: u32) {
+    let _cleared = inside::run(|| {
+        let is_closed = |fd: &RawFd| u32::try_from(*fd).is_ok_and(|fd| (first..=last).contains(&fd));
+        let held = slots::changing();
+        let closed: Vec<_> = slots::numbers().filter(is_closed).filter_map(slots::clear).collect();
+        drop(held);
+        drop(closed);
         Some(())
     });
 }
@@ -313,23 +278,28 @@ pub(crate) fn before_naming(fd: RawFd) {
     });
 }
 
-/// Maps `fd` by `map`, which takes the number to be mapped: a copy, where its maps can be replaced once the program writes to the file.
-pub(crate) fn mapping<R>(fd: RawFd, map: impl Fn(RawFd) -> R) -> R {
+/// Maps `fd` by `map`, which takes the number to be mapped: a copy, where its maps can be replaced once the program writes to the file. What may be run
+/// is the origin: tiers may lie where nothing is.
+pub(crate) fn mapping(fd: RawFd, is_run: bool, map: impl Fn(RawFd) -> *mut c_void) -> *mut c_void {
     let mapped = inside::run(|| {
         let file = managed(fd)?;
         let choose = || {
             // Once more, as nothing of it is replaced from here on.
-            let number = match &*managed(fd)?.bytes {
+            let number = match &*managed(fd).filter(|_| !is_run)?.bytes {
                 ByteSource::Copy { .. } => fd,
                 ByteSource::Blocks(_) => kernel::number(file.blocks()?.whole_or_place()?),
             };
             Some(CopyToMap { number, origin: file.identity })
         };
         let map = |copy: Option<RawFd>| {
-            if copy.is_none() && slots::kind(fd) == SlotKind::Copy {
+            let made = copy.map(&map);
+            if let Some(at) = made.filter(|at| *at != libc::MAP_FAILED || !is_copy_refused(inside::errno())) {
+                return (at, inside::errno());
+            }
+            if slots::kind(fd) == SlotKind::Copy {
                 back_to_origin(&file);
             }
-            (map(copy.unwrap_or(fd)), inside::errno())
+            (map(fd), inside::errno())
         };
         Some(copy_maps::mapping(choose, map))
     });
@@ -340,6 +310,11 @@ pub(crate) fn mapping<R>(fd: RawFd, map: impl Fn(RawFd) -> R) -> R {
         }
         None => map(fd),
     }
+}
+
+/// True for an error that a copy may have and the origin not.
+fn is_copy_refused(errno: i32) -> bool {
+    matches!(errno, libc::EPERM | libc::EACCES | libc::ENODEV)
 }
 
 /// The program has mapped `fd` so that others see what it stores there: such a map outlives the descriptor.
@@ -362,82 +337,56 @@ pub(crate) fn before_sending(fd: RawFd) {
     });
 }
 
-/// What of ours is closed for the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GivenUp {
-    /// Files: those that the program has open are the origin's from now on, and copies are used again for what it opens later.
-    Files,
-    /// The tiers as well, for good.
-    Tiers,
-}
-
-impl GivenUp {
-    /// One after the other, as long as the program has no number.
-    pub(crate) const ALL: [Self; 2] = [Self::Files, Self::Tiers];
-}
-
-/// The program has no number left: descriptors of ours are closed; true where it may try again.
-#[cold]
-pub(crate) fn give_way(given_up: GivenUp) -> bool {
-    let gave = inside::run(|| {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-        own_numbers::between(0, u32::try_from(limit).unwrap_or(u32::MAX)).next()?;
-        give_up(given_up);
-        Some(())
+/// What `duplicate` gives, which makes a duplicate of `fd`, perhaps in the place of `onto`.
+pub(crate) fn duplicating(fd: RawFd, onto: Option<RawFd>, duplicate: impl Fn() -> RawFd) -> RawFd {
+    let is_plain = |fd: RawFd| slots::kind(fd) == SlotKind::Plain;
+    let is_managed = !is_plain(fd) || onto.is_some_and(|onto| !is_plain(onto));
+    let duplicated = is_managed.then(|| {
+        inside::run(|| {
+            // Both numbers are on the copy, and both are known, before another file is laid over them.
+            let held = slots::changing();
+            let (new, error) = (duplicate(), inside::errno());
+            let replaced = has_duplicate(fd, new);
+            drop(held);
+            drop(replaced);
+            if let Some(reader) = slots::file(fd).as_deref().and_then(ProgramFile::blocks) {
+                // Whoever reads by the duplicate reads the origin: the next open finds a copy.
+                reader.whole_or_place();
+            }
+            Some((new, error))
+        })
     });
-    gave.is_some()
-}
-
-/// The program wants the number `fd`, which is one of ours; true where it may have it.
-#[cold]
-pub(crate) fn give_way_at(fd: RawFd) -> bool {
-    let gave = inside::run(|| {
-        let is_free = |given_up: &GivenUp| {
-            give_up(*given_up);
-            !own_numbers::has(fd)
-        };
-        GivenUp::ALL.iter().any(is_free).then_some(())
-    });
-    gave.is_some()
-}
-
-fn give_up(given_up: GivenUp) {
-    for fd in slots::numbers().collect::<Vec<_>>() {
-        if let Some(file) = slots::file(fd) {
-            leave(&file, fd);
-        }
+    if let Some((new, error)) = duplicated.flatten() {
+        inside::set_errno(error);
+        return new;
     }
-    if given_up == GivenUp::Tiers {
-        // Names of staged files are still looked for.
-        if !staged::is_on() {
-            prefix::switch_off();
-        }
-        engine::end();
-    }
-    descriptors::give_way();
-}
-
-/// `new` is a duplicate of `fd` by now.
-pub(crate) fn duplicated(fd: RawFd, new: RawFd) {
+    let new = duplicate();
     if new < 0 || fd == new {
-        return;
+        return new;
     }
     own_numbers::forget(new);
-    let is_plain = slots::kind(fd) == SlotKind::Plain && slots::kind(new) == SlotKind::Plain;
-    if is_plain && !writers::has_any() {
-        return;
+    // What was there may have been closed by a call that no hook sees.
+    if !is_plain(new) || writers::has_any() {
+        let _noted = inside::run(|| {
+            drop(has_duplicate(fd, new));
+            Some(())
+        });
     }
-    let _shared = inside::run(|| {
-        writers::duplicated(fd, new);
-        drop(slots::clear(new));
-        let kind = slots::kind(fd);
-        let file = managed(fd)?;
+    new
+}
+
+/// `new` is a duplicate of `fd` by now; gives what it was managed as before.
+fn has_duplicate(fd: RawFd, new: RawFd) -> Option<Arc<ProgramFile>> {
+    if new < 0 || fd == new {
+        return None;
+    }
+    own_numbers::forget(new);
+    writers::duplicated(fd, new);
+    let replaced = slots::clear(new);
+    let kind = slots::kind(fd);
+    if let Some(file) = managed(fd) {
         file.share();
-        if let ByteSource::Blocks(reader) = &*file.bytes {
-            // Whoever reads by the duplicate reads the origin: the next open finds a copy.
-            reader.whole_or_place();
-        }
         slots::set(new, kind, file);
-        Some(())
-    });
+    }
+    replaced
 }

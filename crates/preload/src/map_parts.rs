@@ -6,7 +6,10 @@ use std::{
     collections::HashSet,
     fs::{self, File},
     hash::Hash,
-    os::unix::{ffi::OsStrExt, fs::FileExt},
+    os::{
+        fd::BorrowedFd,
+        unix::{ffi::OsStrExt, fs::FileExt},
+    },
     path::Path,
     ptr::{null_mut, without_provenance_mut},
 };
@@ -33,12 +36,76 @@ pub(crate) struct MapPart {
     pub(crate) is_of_tier: bool,
 }
 
+/// What the kernel tells of this process's memory, and room for it: once this is made, nothing is allocated. While maps are replaced, a thread of the program that
+/// unmaps memory waits, and may hold the lock of its allocator.
+#[derive(Debug)]
+pub(crate) struct MapsReader {
+    maps: File,
+    pages: File,
+    text: Vec<u8>,
+    entries: Vec<u8>,
+}
+
+/// What was read of `/proc/self/maps`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MapsRead {
+    Whole,
+    /// There was no room for it: [`MapsReader::grow`], and once more.
+    Partly,
+    /// The kernel does not tell.
+    Failed,
+}
+
+/// Room for the list of maps at first: that of a program with a hundred libraries.
+const TEXT_BYTES: usize = 256 << 10;
 /// Pages whose entries of `/proc/self/pagemap` are looked at together.
 const PAGES_AT_ONCE: usize = 8192;
 /// Of such an entry: the page is in memory, in the swap space, one of a file.
 const IS_PRESENT: u64 = 1 << 63;
 const IS_SWAPPED: u64 = 1 << 62;
 const IS_OF_FILE: u64 = 1 << 61;
+
+impl MapsReader {
+    /// `open` opens a file for reading.
+    pub(crate) fn new(open: impl Fn(&Path) -> Option<File>) -> Option<Self> {
+        let [maps, pages] = ["/proc/self/maps", "/proc/self/pagemap"].map(|path| open(Path::new(path)));
+        Some(Self {
+            maps: maps?,
+            pages: pages?,
+            text: vec![0; TEXT_BYTES],
+            entries: vec![0; PAGES_AT_ONCE * 8],
+        })
+    }
+
+    /// Makes room for twice as much.
+    pub(crate) fn grow(&mut self) {
+        self.text.resize(2 * self.text.len(), 0);
+    }
+
+    /// Has `origin` be shown by each part that `is_replaced`.
+    pub(crate) fn show(
+        &mut self,
+        origin: BorrowedFd<'_>,
+        is_replaced: impl Fn(&MapPart) -> bool,
+    ) -> MapsRead {
+        let mut filled = 0;
+        loop {
+            match rustix::io::pread(&self.maps, &mut self.text[filled..], filled as u64) {
+                Ok(0) => break,
+                Ok(len) => filled += len,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return MapsRead::Failed,
+            }
+            if filled == self.text.len() {
+                return MapsRead::Partly;
+            }
+        }
+        for part in parts_of(&self.text[..filled]).filter(is_replaced) {
+            part.show(origin, &self.pages, &mut self.entries);
+        }
+        MapsRead::Whole
+    }
+}
 
 /// All parts that show files; none where the kernel does not tell.
 pub(crate) fn all() -> Vec<MapPart> {
@@ -51,7 +118,11 @@ pub(crate) fn mapped_files() -> HashSet<MappedInode> {
 }
 
 fn of_text(maps: &[u8]) -> Vec<MapPart> {
-    maps.split(|byte| *byte == b'\n').filter_map(of_line).collect()
+    parts_of(maps).collect()
+}
+
+fn parts_of(maps: &[u8]) -> impl Iterator<Item = MapPart> {
+    maps.split(|byte| *byte == b'\n').filter_map(of_line)
 }
 
 fn of_line(line: &[u8]) -> Option<MapPart> {
@@ -93,9 +164,10 @@ impl MapPart {
     /// stored something there, or may do so now: such pages are no file's.
     ///
     /// The caller sees to it that no call of the program unmaps or protects memory meanwhile.
-    pub(crate) fn show(&self, origin: &File) {
+    fn show(&self, origin: BorrowedFd<'_>, pages: &File, entries: &mut [u8]) {
         if !self.is_shared
-            && (self.protection.contains(ProtFlags::WRITE) || self.has_private_pages() != Some(false))
+            && (self.protection.contains(ProtFlags::WRITE)
+                || self.has_private_pages(pages, entries) != Some(false))
         {
             return;
         }
@@ -117,14 +189,12 @@ impl MapPart {
     }
 
     /// True where a page is not the file's any more; nothing where the kernel does not tell.
-    fn has_private_pages(&self) -> Option<bool> {
-        let entries = File::open("/proc/self/pagemap").ok()?;
+    fn has_private_pages(&self, pages: &File, entries: &mut [u8]) -> Option<bool> {
         let page = rustix::param::page_size();
         let (first, end) = (self.start / page, (self.start + self.len) / page);
-        let mut bytes = vec![0; PAGES_AT_ONCE.min(end - first) * 8];
         for at in (first..end).step_by(PAGES_AT_ONCE) {
-            let part = &mut bytes[..PAGES_AT_ONCE.min(end - at) * 8];
-            entries.read_exact_at(part, at as u64 * 8).ok()?;
+            let part = &mut entries[..PAGES_AT_ONCE.min(end - at) * 8];
+            pages.read_exact_at(part, at as u64 * 8).ok()?;
             if part
                 .chunks_exact(8)
                 .any(|entry| is_private(u64::from_ne_bytes(entry.try_into().unwrap_or_default())))

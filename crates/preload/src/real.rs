@@ -215,6 +215,10 @@ functions! {
     __xstat64(version: c_int, path: *const c_char, into: *mut c_void) -> c_int;
     __lxstat(version: c_int, path: *const c_char, into: *mut c_void) -> c_int;
     __lxstat64(version: c_int, path: *const c_char, into: *mut c_void) -> c_int;
+    statfs(path: *const c_char, into: *mut c_void) -> c_int;
+    statfs64(path: *const c_char, into: *mut c_void) -> c_int;
+    statvfs(path: *const c_char, into: *mut c_void) -> c_int;
+    statvfs64(path: *const c_char, into: *mut c_void) -> c_int;
     access(path: *const c_char, mode: c_int) -> c_int;
     eaccess(path: *const c_char, mode: c_int) -> c_int;
     euidaccess(path: *const c_char, mode: c_int) -> c_int;
@@ -227,6 +231,7 @@ functions! {
     utime(path: *const c_char, times: *const c_void) -> c_int;
     utimes(path: *const c_char, times: *const timeval) -> c_int;
     lutimes(path: *const c_char, times: *const timeval) -> c_int;
+    futimesat(folder: c_int, path: *const c_char, times: *const timeval) -> c_int;
     utimensat(folder: c_int, path: *const c_char, times: *const timespec, flags: c_int) -> c_int;
     getxattr(path: *const c_char, name: *const c_char, into: *mut c_void, len: size_t) -> ssize_t;
     lgetxattr(path: *const c_char, name: *const c_char, into: *mut c_void, len: size_t) -> ssize_t;

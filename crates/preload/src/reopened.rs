@@ -68,15 +68,21 @@ fn number_in(path: &[u8]) -> Option<RawFd> {
         Some(number) => number,
         None => {
             let (process, number) = text.strip_prefix("/proc/")?.split_once("/fd/")?;
-            let is_this = |id: &str| id.parse() == Ok(std::process::id());
-            let is_task = || process.strip_prefix("self/task/").is_some_and(|id| id.parse::<u32>().is_ok());
+            let is_this = |id: &str| digits(id) == Some(std::process::id());
+            let is_task = || process.strip_prefix("self/task/").is_some_and(|id| digits(id).is_some());
             if !matches!(process, "self" | "thread-self") && !is_this(process) && !is_task() {
                 return None;
             }
             number
         }
     };
-    number.parse().ok().filter(|number| *number >= 0)
+    RawFd::try_from(digits(number)?).ok()
+}
+
+/// The number that `text` is, as the kernel writes and reads it: without a sign or a zero before it.
+fn digits(text: &str) -> Option<u32> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    text.parse().ok().filter(|_| is_number)
 }
 
 /// Where `path`, which names a descriptor that is open on a copy, is to lead, where something is asked of the file.
@@ -110,12 +116,14 @@ mod tests {
         for path in ["/proc/self/fd/12", "/dev/fd/12", "/proc/thread-self/fd/12", &own] {
             assert_eq!(named(&CString::new(path).unwrap()), Some(12), "{path}");
         }
-        assert_eq!(named(c"/dev/stdin"), Some(0));
+        assert_eq!((named(c"/dev/stdin"), named(c"/dev/fd/0")), (Some(0), Some(0)));
         for path in [
             c"/proc/self/fd/12/x",
             c"/proc/1/fd/12",
             c"/dev/null",
             c"/dev/fd/-1",
+            c"/dev/fd/+3",
+            c"/proc/self/fd/03",
             c"/a/dev/fd/3",
             c"/proc/self/maps",
         ] {

@@ -101,6 +101,8 @@ pub use memory::MemoryOrigin;
 pub use mountinfo::{Mount, Mounts};
 pub use origin::Origin;
 pub use prefetch::prefetch;
+#[cfg(target_os = "linux")]
+pub use process::forked_token;
 pub use process::{Owned, PerProcess, ProcessIdentity, current as current_process};
 pub use range::{ByteRange, Fill, coalesce, coalesce_within};
 pub use ranks::{cores_of_rank, listed_count, ranks_on_node};

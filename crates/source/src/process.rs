@@ -6,7 +6,7 @@ use arc_swap::ArcSwapOption;
 use rustix::process::getpid;
 
 #[cfg(target_os = "linux")]
-pub use remembered::current;
+pub use remembered::{current, forked_token};
 
 /// Which process this is: no two processes have the same, though their numbers (pids) may be, one after the other or in
 /// two namespaces.
@@ -150,6 +150,13 @@ mod remembered {
         // SAFETY: a place, once set, is valid and aligned for as long as the process lives.
         let known = unsafe { place.as_ref() }.and_then(|place| NonZeroU64::new(place.load(Relaxed)));
         known.map_or_else(ask, ProcessIdentity)
+    }
+
+    /// A number that no forked child shares, whichever call made it, and that a child of `vfork` does, as it has this memory; nothing where the kernel
+    /// cannot tell.
+    pub fn forked_token() -> Option<NonZeroU64> {
+        let identity = current();
+        (!ptr::eq(PLACE.load(Acquire), &raw const NOWHERE)).then_some(identity.0)
     }
 
     #[cold]

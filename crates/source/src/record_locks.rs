@@ -2,10 +2,11 @@
 //! on it. Descriptors of ours that are open on a locked file are therefore parked, and closed once that lock is gone; none is opened
 //! meanwhile, so that few are parked.
 //!
-//! A lock is known by the number that it was taken by last: it is gone at the latest when that number is closed, or any other that the program has
+//! A lock is known by the file, and the number that it was taken by last: it is gone at the latest when that number is closed, or any other that the program has
 //! of the file. Locks are not inherited by forked children, and neither is what is known of them here.
 
 use std::{
+    collections::{HashMap, hash_map::Entry},
     fs::File,
     ops::Deref,
     os::fd::{AsFd, AsRawFd, OwnedFd, RawFd},
@@ -16,14 +17,11 @@ use std::{
     },
 };
 
-use rustix::fs::Stat;
-
 use crate::process::PerProcess;
 
 /// A file that the program has locked, or is about to.
 #[derive(Debug)]
 struct LockedInode {
-    file: InodeKey,
     /// By which it was locked last.
     number: RawFd,
     is_held: bool,
@@ -39,27 +37,65 @@ struct LockedInode {
 pub struct LockAttempt(InodeKey);
 
 /// Which file it is, with whichever bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct InodeKey {
     device: i128,
     inode: u64,
 }
 
 impl InodeKey {
-    fn new(stat: &Stat) -> Self {
+    /// What the kernel knows: neither device nor inode is another at the file's server.
+    #[cfg(target_os = "linux")]
+    fn found(folder: impl AsFd, path: &Path, how: rustix::fs::AtFlags) -> Option<Self> {
+        use rustix::fs::{AtFlags, StatxFlags, makedev, statx};
+        let found = statx(folder, path, how | AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
+        let device = i128::from(makedev(found.stx_dev_major, found.stx_dev_minor));
+        Some(Self { device, inode: found.stx_ino })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn of(file: impl AsFd) -> Option<Self> {
+        Self::found(file, Path::new(""), rustix::fs::AtFlags::EMPTY_PATH)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn at(path: &Path) -> Option<Self> {
+        Self::found(rustix::fs::CWD, path, rustix::fs::AtFlags::empty())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn new(stat: &rustix::fs::Stat) -> Self {
         Self { device: i128::from(stat.st_dev), inode: stat.st_ino }
     }
 
+    #[cfg(not(target_os = "linux"))]
     fn of(file: impl AsFd) -> Option<Self> {
         Some(Self::new(&rustix::fs::fstat(file).ok()?))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn at(path: &Path) -> Option<Self> {
+        Some(Self::new(&rustix::fs::stat(path).ok()?))
     }
 }
 
 #[derive(Debug, Default)]
 struct RecordLocks {
     /// Held while a descriptor is closed, so that no lock is taken between the look and the close.
-    inodes: RwLock<Vec<LockedInode>>,
+    inodes: RwLock<LockedInodes>,
 }
+
+/// Files with locks. Whether one is still locked is asked when it is concerned, and of all of them only when there are twice as many as the last time: each
+/// lock costs the same whatever their number.
+#[derive(Debug, Default)]
+struct LockedInodes {
+    by_key: HashMap<InodeKey, LockedInode>,
+    /// How many there were after all were looked at.
+    swept: usize,
+}
+
+/// So many are known before all are looked at.
+const SWEEP_AT: usize = 16;
 
 static LOCKS: PerProcess<RecordLocks> = PerProcess::empty();
 /// True once anything was locked.
@@ -78,11 +114,15 @@ pub fn will_lock(descriptor: impl AsFd) -> Option<LockAttempt> {
     HAS_ANY.store(true, Relaxed);
     LOCKS.with(RecordLocks::default, |locks| {
         let mut inodes = locks.write();
-        inodes.retain(LockedInode::may_be_held);
-        match inodes.iter_mut().find(|inode| inode.file == file) {
-            Some(known) => (known.number, known.attempts) = (number, known.attempts + 1),
-            None => {
-                inodes.push(LockedInode { file, number, is_held: false, attempts: 1, parked: Vec::new() });
+        inodes.forget_if_gone(file);
+        match inodes.by_key.entry(file) {
+            Entry::Occupied(mut known) => {
+                let known = known.get_mut();
+                (known.number, known.attempts) = (number, known.attempts + 1);
+            }
+            Entry::Vacant(place) => {
+                place.insert(LockedInode { number, is_held: false, attempts: 1, parked: Vec::new() });
+                inodes.sweep_now_and_then();
             }
         }
     });
@@ -93,25 +133,38 @@ pub fn will_lock(descriptor: impl AsFd) -> Option<LockAttempt> {
 pub fn tried_to_lock(attempt: LockAttempt, is_taken: bool) {
     LOCKS.with(RecordLocks::default, |locks| {
         let mut inodes = locks.write();
-        if let Some(inode) = inodes.iter_mut().find(|inode| inode.file == attempt.0) {
+        if let Some(inode) = inodes.by_key.get_mut(&attempt.0) {
             inode.attempts = inode.attempts.saturating_sub(1);
             inode.is_held |= is_taken;
         }
-        inodes.retain(LockedInode::may_be_held);
+        inodes.forget_if_gone(attempt.0);
     });
 }
 
-/// The program is about to close `descriptor`, by which it loses all locks on the file.
+/// The program is about to close `descriptor`, by which it loses all locks on the file; not by one that was opened as a mere path.
 pub fn unlocking(descriptor: impl AsFd) {
+    let descriptor = descriptor.as_fd();
     let Some(file) = InodeKey::of(descriptor) else { return };
     LOCKS.with(RecordLocks::default, |locks| {
-        if !locks.read().iter().any(|inode| inode.file == file) {
+        if !locks.read().by_key.contains_key(&file) || is_path_alone(descriptor) {
             return;
         }
         let mut inodes = locks.write();
-        inodes.iter_mut().filter(|inode| inode.file == file).for_each(|inode| inode.is_held = false);
-        inodes.retain(LockedInode::may_be_held);
+        if let Some(inode) = inodes.by_key.get_mut(&file) {
+            inode.is_held = false;
+        }
+        inodes.forget_if_gone(file);
     });
+}
+
+#[cfg(target_os = "linux")]
+fn is_path_alone(descriptor: impl AsFd) -> bool {
+    rustix::fs::fcntl_getfl(descriptor).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::PATH))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_path_alone(_descriptor: impl AsFd) -> bool {
+    false
 }
 
 /// The program has just opened `number`: locks that were taken by it before are gone.
@@ -120,8 +173,8 @@ pub fn opened(number: RawFd) {
         return;
     }
     LOCKS.with(RecordLocks::default, |locks| {
-        if locks.read().iter().any(|inode| inode.number == number) {
-            locks.write().retain(|inode| inode.number != number || inode.attempts > 0);
+        if locks.read().by_key.values().any(|inode| inode.number == number) {
+            locks.write().by_key.retain(|_, inode| inode.number != number || inode.attempts > 0);
         }
     });
 }
@@ -129,8 +182,8 @@ pub fn opened(number: RawFd) {
 /// Closes what was parked for locks that are gone.
 pub fn close_parked() {
     LOCKS.with(RecordLocks::default, |locks| {
-        if !locks.read().is_empty() {
-            locks.write().retain(LockedInode::may_be_held);
+        if !locks.read().by_key.is_empty() {
+            locks.write().sweep();
         }
     });
 }
@@ -139,15 +192,18 @@ pub fn close_parked() {
 pub fn close(file: OwnedFd) {
     LOCKS.with(RecordLocks::default, |locks| {
         let inodes = locks.read();
-        if inodes.is_empty() {
+        if inodes.by_key.is_empty() {
             drop(file);
             return;
         }
+        let Some(key) = InodeKey::of(&file).filter(|key| inodes.by_key.contains_key(key)) else {
+            drop(file);
+            return;
+        };
         drop(inodes);
         let mut inodes = locks.write();
-        inodes.retain(LockedInode::may_be_held);
-        let key = InodeKey::of(&file);
-        match inodes.iter_mut().find(|inode| Some(inode.file) == key) {
+        inodes.forget_if_gone(key);
+        match inodes.by_key.get_mut(&key) {
             Some(inode) => inode.parked.push(file),
             None => drop(file),
         }
@@ -158,7 +214,7 @@ pub fn close(file: OwnedFd) {
 pub fn unless_locked<R>(file: impl AsFd, close: impl FnOnce() -> R) -> Option<R> {
     LOCKS.with(RecordLocks::default, |locks| {
         let inodes = locks.read();
-        if !inodes.is_empty() && InodeKey::of(file).is_some_and(|key| is_among(&inodes, key)) {
+        if !inodes.by_key.is_empty() && InodeKey::of(file).is_some_and(|key| inodes.has(key)) {
             return None;
         }
         Some(close())
@@ -170,35 +226,66 @@ pub fn is_locked(file: impl AsFd) -> bool {
     has_any() && InodeKey::of(file).is_some_and(is_locked_inode)
 }
 
+/// The number by which the program has locked the file of `device` and `inode` last.
+pub fn locked_number(device: u64, inode: u64) -> Option<RawFd> {
+    let file = InodeKey { device: i128::from(device), inode };
+    if !has_any() {
+        return None;
+    }
+    LOCKS.with(RecordLocks::default, |locks| {
+        let inodes = locks.read();
+        inodes.by_key.get(&file).filter(|inode| inode.may_be_held(file)).map(|inode| inode.number)
+    })
+}
+
 /// The same for the file at `path`.
 pub(crate) fn is_locked_at(path: &Path) -> bool {
-    has_any() && rustix::fs::stat(path).is_ok_and(|found| is_locked_inode(InodeKey::new(&found)))
+    has_any() && InodeKey::at(path).is_some_and(is_locked_inode)
 }
 
 fn is_locked_inode(file: InodeKey) -> bool {
-    LOCKS.with(RecordLocks::default, |locks| is_among(&locks.read(), file))
-}
-
-fn is_among(inodes: &[LockedInode], file: InodeKey) -> bool {
-    inodes.iter().any(|inode| inode.file == file && inode.may_be_held())
+    LOCKS.with(RecordLocks::default, |locks| locks.read().has(file))
 }
 
 impl RecordLocks {
     // Each change is whole or absent, whichever thread panicked elsewhere.
-    fn read(&self) -> RwLockReadGuard<'_, Vec<LockedInode>> {
+    fn read(&self) -> RwLockReadGuard<'_, LockedInodes> {
         self.inodes.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Vec<LockedInode>> {
+    fn write(&self) -> RwLockWriteGuard<'_, LockedInodes> {
         self.inodes.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl LockedInodes {
+    fn has(&self, file: InodeKey) -> bool {
+        self.by_key.get(&file).is_some_and(|inode| inode.may_be_held(file))
+    }
+
+    /// Closes what was parked for `file`, where its lock is gone.
+    fn forget_if_gone(&mut self, file: InodeKey) {
+        if self.by_key.get(&file).is_some_and(|inode| !inode.may_be_held(file)) {
+            self.by_key.remove(&file);
+        }
+    }
+
+    fn sweep_now_and_then(&mut self) {
+        if self.by_key.len() >= SWEEP_AT.max(self.swept.saturating_mul(2)) {
+            self.sweep();
+        }
+    }
+
+    fn sweep(&mut self) {
+        self.by_key.retain(|file, inode| inode.may_be_held(*file));
+        self.swept = self.by_key.len();
+    }
+}
+
 impl LockedInode {
-    /// True while the lock may be held: the program may have closed the number by a call that nobody sees.
-    fn may_be_held(&self) -> bool {
-        let link = format!("/proc/self/fd/{}", self.number);
-        let is_open = || rustix::fs::stat(link).is_ok_and(|found| InodeKey::new(&found) == self.file);
+    /// True while the lock on `file` may be held: the program may have closed the number by a call that nobody sees.
+    fn may_be_held(&self, file: InodeKey) -> bool {
+        let is_open = || InodeKey::at(Path::new(&format!("/proc/self/fd/{}", self.number))) == Some(file);
         self.attempts > 0 || self.is_held && is_open()
     }
 }
@@ -284,5 +371,22 @@ mod tests {
         assert!(is_open(number));
         unlocking(&second);
         assert!(!is_open(number) && !is_locked(&program));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_mere_path_unlocks_nothing_and_the_number_of_a_lock_is_known() {
+        use rustix::fs::{Mode, OFlags, makedev, open};
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let program = File::open(file.path()).unwrap();
+        let path = open(file.path(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        tried_to_lock(will_lock(&program).unwrap(), true);
+        unlocking(&path);
+        assert!(is_locked(&program));
+        let found = rustix::fs::fstat(&program).unwrap();
+        let device = makedev(rustix::fs::major(found.st_dev), rustix::fs::minor(found.st_dev));
+        assert_eq!(locked_number(device, found.st_ino), Some(program.as_raw_fd()));
+        unlocking(&program);
+        assert_eq!(locked_number(device, found.st_ino), None);
     }
 }

@@ -7,6 +7,7 @@ use libc::{AT_FDCWD, c_char, c_int, c_void, gid_t, mode_t, size_t, timespec, tim
 use super::{
     exported,
     names::{change, last_link},
+    stat::of_origin,
 };
 use crate::{
     real,
@@ -55,6 +56,15 @@ exported! {
     fn lutimes(path: *const c_char, times: *const timeval) -> c_int {
         // SAFETY: above.
         unsafe { change(AT_FDCWD, path, Kept, |_, path| real::lutimes(path, times)) }
+    }
+
+    fn futimesat(folder: c_int, path: *const c_char, times: *const timeval) -> c_int {
+        if path.is_null() {
+            // SAFETY: above.
+            return of_origin(folder, |fd| unsafe { real::futimesat(fd, path, times) });
+        }
+        // SAFETY: above.
+        unsafe { change(folder, path, Followed, |folder, path| real::futimesat(folder, path, times)) }
     }
 
     fn utimensat(folder: c_int, path: *const c_char, times: *const timespec, flags: c_int) -> c_int {

@@ -6,7 +6,7 @@ use libc::{c_int, c_short, c_uint, off_t};
 
 use super::{exported, numbers::with_a_number};
 use crate::{
-    inside, kernel, manage, own_numbers, real,
+    give_way, inside, kernel, manage, own_numbers, real,
     slots::{self, SlotKind},
 };
 
@@ -15,11 +15,11 @@ const CLOSE_RANGE_CLOEXEC: c_int = 4;
 
 /// Closes the numbers from `first` to `last` by `close`, but for those of ours, which the program does not know of.
 fn close_between(first: c_uint, last: c_uint, close: impl Fn(c_uint, c_uint) -> c_int) -> c_int {
-    let _cleared = inside::run(|| {
-        let number = |fd: &c_int| c_uint::try_from(*fd).is_ok_and(|fd| (first..=last).contains(&fd));
-        slots::numbers().filter(number).collect::<Vec<_>>().into_iter().for_each(|fd| drop(slots::clear(fd)));
-        Some(())
-    });
+    // A call that fails closes nothing: whether it does is seen where nothing is open.
+    if close(c_uint::MAX, c_uint::MAX) != 0 {
+        return -1;
+    }
+    manage::closing_between(first, last);
     let mut from = first;
     for own in own_numbers::between(first, last).filter_map(|own| c_uint::try_from(own).ok()) {
         if own > from && close(from, own - 1) != 0 {
@@ -39,15 +39,15 @@ fn is_free(onto: c_int) -> bool {
     if !own_numbers::has(onto) || !inside::is_program() || !inside::is_this_process() {
         return true;
     }
-    let is_free = manage::give_way_at(onto);
+    let is_free = give_way::give_way_at(onto);
     if !is_free {
         inside::set_errno(libc::EBUSY);
     }
     is_free
 }
 
-/// Lays `fd` over `onto` by `lay`.
-fn laid_over(fd: c_int, onto: c_int, is_inherited: bool, lay: impl Fn(c_int) -> c_int) -> c_int {
+/// Lays `fd` over `onto` by `lay`, a call with `flags` as those of `dup3`.
+fn laid_over(fd: c_int, onto: c_int, flags: c_int, lay: impl Fn(c_int) -> c_int) -> c_int {
     let fd = own_numbers::as_seen(fd);
     if fd < 0 || onto < 0 {
         return lay(fd);
@@ -55,15 +55,14 @@ fn laid_over(fd: c_int, onto: c_int, is_inherited: bool, lay: impl Fn(c_int) -> 
     if !is_free(onto) {
         return -1;
     }
-    if onto > libc::STDERR_FILENO && is_inherited {
+    if onto > libc::STDERR_FILENO && flags & libc::O_CLOEXEC == 0 {
         manage::before_naming(fd);
     }
-    if fd != onto {
-        manage::unlocking(onto);
+    // Other flags are refused.
+    if flags & !libc::O_CLOEXEC == 0 {
+        manage::laying_over(fd, onto);
     }
-    let new = lay(fd);
-    manage::duplicated(fd, new);
-    new
+    manage::duplicating(fd, Some(onto), || lay(fd))
 }
 
 fn is_lock(command: c_int) -> bool {
@@ -116,9 +115,7 @@ fn control(fd: c_int, (command, argument): (c_int, usize), call: impl Fn(c_int) 
         if command == libc::F_DUPFD {
             manage::before_naming(fd);
         }
-        let new = with_a_number(|| call(fd));
-        manage::duplicated(fd, new);
-        return new;
+        return with_a_number(|| manage::duplicating(fd, None, || call(fd)));
     }
     if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
         return if is_unlock(argument) { unlaid(fd, call) } else { locked(fd, call) };
@@ -132,7 +129,7 @@ fn control(fd: c_int, (command, argument): (c_int, usize), call: impl Fn(c_int) 
     }
     // The flags of the file as the program opened it; what it sets holds for both.
     let beside = match command {
-        libc::F_GETFL | libc::F_SETFL => inside::run(|| manage::beside_copy(fd)),
+        libc::F_GETFL | libc::F_SETFL | libc::F_GET_SEALS => inside::run(|| manage::beside_copy(fd)),
         _ => None,
     };
     match beside {
@@ -149,19 +146,17 @@ exported! {
     fn dup(fd: c_int) -> c_int {
         let fd = own_numbers::as_seen(fd);
         // SAFETY: above.
-        let new = with_a_number(|| unsafe { real::dup(fd) });
-        manage::duplicated(fd, new);
-        new
+        with_a_number(|| manage::duplicating(fd, None, || unsafe { real::dup(fd) }))
     }
 
     fn dup2(fd: c_int, onto: c_int) -> c_int {
         // SAFETY: above.
-        laid_over(fd, onto, true, |fd| unsafe { real::dup2(fd, onto) })
+        laid_over(fd, onto, 0, |fd| unsafe { real::dup2(fd, onto) })
     }
 
     fn dup3(fd: c_int, onto: c_int, flags: c_int) -> c_int {
         // SAFETY: above.
-        laid_over(fd, onto, flags & libc::O_CLOEXEC == 0, |fd| unsafe { real::dup3(fd, onto, flags) })
+        laid_over(fd, onto, flags, |fd| unsafe { real::dup3(fd, onto, flags) })
     }
 
     fn close(fd: c_int) -> c_int {

@@ -11,7 +11,7 @@ use super::{
     names::{name, whole},
 };
 use crate::{
-    inside, real, reopened,
+    inherited, inside, real, reopened,
     staged::{self, LastLink},
 };
 
@@ -70,6 +70,7 @@ unsafe fn linked(
     if from.is_null() || flags & (AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) == 0 {
         return link(folder, from, flags);
     }
+    inherited::look_once();
     let last = if flags & AT_SYMLINK_FOLLOW != 0 { LastLink::Followed } else { LastLink::Kept };
     // SAFETY: as the caller promises.
     let origin = unsafe {

@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "is called in place of functions of the C library")]
 
-use std::slice;
+use std::mem;
 
 use libc::{c_int, c_uint, c_ulong, cmsghdr, mmsghdr, msghdr, ssize_t};
 
@@ -20,49 +20,44 @@ const OF_NUMBER: [c_ulong; 5] = [libc::FIOCLEX, libc::FIONCLEX, libc::FIONREAD, 
 const CLONE: c_ulong = 0x4004_9409;
 const CLONE_RANGE: c_ulong = 0x4020_940d;
 
-/// The descriptors in the control messages of `message`.
-///
-/// # Safety
-/// `message` is null or a message as `sendmsg` takes it.
-unsafe fn each_sent(message: *const msghdr, sent: impl Fn(c_int)) {
-    // SAFETY: as the caller promises.
-    if message.is_null() || unsafe { (*message).msg_control.is_null() } {
-        return;
-    }
-    // SAFETY: as the caller promises; the macros of the C library stay within the length that the message states.
-    let mut header: *const cmsghdr = unsafe { libc::CMSG_FIRSTHDR(message) };
-    while !header.is_null() {
-        // SAFETY: the header lies within the control messages.
-        let found = unsafe { header.read_unaligned() };
-        if (found.cmsg_level, found.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
-            // SAFETY: the bytes of a message follow its header.
-            let data = unsafe { libc::CMSG_DATA(header) };
-            let before = data.addr() - header.addr();
-            // A header may state more than there is: the kernel refuses the message.
-            // SAFETY: as the caller promises.
-            let (start, all) = unsafe { ((*message).msg_control.addr(), (*message).msg_controllen) };
-            let left = start.saturating_add(all).saturating_sub(header.addr());
-            let count = (found.cmsg_len as usize).min(left).saturating_sub(before) / size_of::<c_int>();
-            // SAFETY: so many numbers follow within the control messages, at a place that is aligned for them.
-            unsafe { slice::from_raw_parts(data.cast::<c_int>(), count) }.iter().for_each(|fd| sent(*fd));
-        }
-        // SAFETY: as for the first.
-        header = unsafe { libc::CMSG_NXTHDR(message, header) };
+/// The kernel takes no more messages at once.
+const MOST_MESSAGES: c_uint = 1024;
+
+/// Has the receivers of `message` get the origin's files. What it says is read as the kernel reads it: an address without memory is refused, by the kernel.
+fn sending(message: *const msghdr) {
+    // SAFETY: the structure is made of numbers and addresses, which may have any bytes; nothing is read by the addresses here.
+    let read = |bytes: [u8; size_of::<msghdr>()]| unsafe { mem::transmute::<_, msghdr>(bytes) };
+    let Some(message) = kernel::read_memory(message.addr()).map(read) else { return };
+    if !message.msg_control.is_null() {
+        sending_controls(message.msg_control.addr(), message.msg_controllen);
     }
 }
 
-/// Has the receivers of `message` get the origin's files.
-///
-/// # Safety
-/// As [`each_sent`].
-unsafe fn sending(message: *const msghdr) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        each_sent(message, |fd| {
-            if slots::kind(fd) != SlotKind::Plain {
-                manage::before_sending(fd);
+/// The same for its control messages, `len` bytes from `start` on.
+fn sending_controls(start: usize, len: usize) {
+    const HEADER: usize = size_of::<cmsghdr>();
+    let end = start.saturating_add(len);
+    let mut at = start;
+    while end.saturating_sub(at) >= HEADER {
+        // SAFETY: the structure is made of numbers.
+        let read = |bytes: [u8; HEADER]| unsafe { mem::transmute::<_, cmsghdr>(bytes) };
+        let Some(header) = kernel::read_memory(at).map(read) else { return };
+        // One that is shorter than itself, or longer than what is left, is refused.
+        let len = header.cmsg_len;
+        if len < HEADER || len > end - at {
+            return;
+        }
+        if (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+            for number in
+                (at + HEADER..=(at + len).saturating_sub(size_of::<c_int>())).step_by(size_of::<c_int>())
+            {
+                let Some(fd) = kernel::read_memory(number).map(c_int::from_ne_bytes) else { return };
+                if slots::kind(fd) != SlotKind::Plain {
+                    manage::before_sending(fd);
+                }
             }
-        });
+        }
+        at = at.saturating_add(len.next_multiple_of(align_of::<cmsghdr>()));
     }
 }
 
@@ -87,20 +82,20 @@ exported! {
     }
 
     fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-        // SAFETY: above.
-        unsafe {
+        if slots::has_any() {
             sending(message);
-            real::sendmsg(socket, message, flags)
         }
+        // SAFETY: above.
+        unsafe { real::sendmsg(socket, message, flags) }
     }
 
     fn sendmmsg(socket: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
-        // SAFETY: above; the messages are an array of so many.
-        unsafe {
-            for index in 0..count as usize {
-                sending(&raw const (*messages.add(index)).msg_hdr);
+        if slots::has_any() {
+            for index in 0..count.min(MOST_MESSAGES) as usize {
+                sending(messages.wrapping_add(index).cast());
             }
-            real::sendmmsg(socket, messages, count, flags)
         }
+        // SAFETY: above.
+        unsafe { real::sendmmsg(socket, messages, count, flags) }
     }
 }

@@ -7,6 +7,7 @@ use libc::{AT_FDCWD, c_char, c_int, c_void, size_t, ssize_t};
 use super::{
     exported,
     names::{ask, last_link, name},
+    stat::of_origin_at,
 };
 use crate::{
     real,
@@ -88,7 +89,31 @@ exported! {
 
     fn faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { ask(folder, path, last_link(flags), |folder, path| real::faccessat(folder, path, mode, flags)) }
+        unsafe {
+            ask(folder, path, last_link(flags), |folder, path| {
+                of_origin_at(folder, path, flags, |folder| real::faccessat(folder, path, mode, flags))
+            })
+        }
+    }
+
+    fn statfs(path: *const c_char, into: *mut c_void) -> c_int {
+        // SAFETY: above.
+        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::statfs(path, into)) }
+    }
+
+    fn statfs64(path: *const c_char, into: *mut c_void) -> c_int {
+        // SAFETY: above.
+        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::statfs64(path, into)) }
+    }
+
+    fn statvfs(path: *const c_char, into: *mut c_void) -> c_int {
+        // SAFETY: above.
+        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::statvfs(path, into)) }
+    }
+
+    fn statvfs64(path: *const c_char, into: *mut c_void) -> c_int {
+        // SAFETY: above.
+        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::statvfs64(path, into)) }
     }
 
     fn getxattr(path: *const c_char, name: *const c_char, into: *mut c_void, len: size_t) -> ssize_t {

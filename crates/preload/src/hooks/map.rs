@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "is called in place of functions of the C library")]
 
-use libc::{MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED, MAP_SHARED, c_int, c_void, off_t, size_t};
+use libc::{MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED, MAP_SHARED, PROT_EXEC, c_int, c_void, off_t, size_t};
 
 use super::exported;
 use crate::{
@@ -12,10 +12,10 @@ use crate::{
 };
 
 /// Maps by `map`, which takes the number to be mapped.
-fn mapped(fd: c_int, flags: c_int, map: impl Fn(c_int) -> *mut c_void) -> *mut c_void {
+fn mapped(fd: c_int, protection: c_int, flags: c_int, map: impl Fn(c_int) -> *mut c_void) -> *mut c_void {
     let is_file = flags & MAP_ANONYMOUS == 0 && fd >= 0;
     if is_file && slots::kind(fd) != SlotKind::Plain {
-        return manage::mapping(fd, map);
+        return manage::mapping(fd, protection & PROT_EXEC != 0, map);
     }
     // It may be laid over another map.
     let at = if flags & MAP_FIXED == 0 { map(fd) } else { copy_maps::changing(|| map(fd)) };
@@ -33,12 +33,12 @@ fn mapped(fd: c_int, flags: c_int, map: impl Fn(c_int) -> *mut c_void) -> *mut c
 exported! {
     fn mmap(at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void {
         // SAFETY: above.
-        mapped(fd, flags, |fd| unsafe { real::mmap(at, len, protection, flags, fd, offset) })
+        mapped(fd, protection, flags, |fd| unsafe { real::mmap(at, len, protection, flags, fd, offset) })
     }
 
     fn mmap64(at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> *mut c_void {
         // SAFETY: above.
-        mapped(fd, flags, |fd| unsafe { real::mmap64(at, len, protection, flags, fd, offset) })
+        mapped(fd, protection, flags, |fd| unsafe { real::mmap64(at, len, protection, flags, fd, offset) })
     }
 
     fn munmap(at: *mut c_void, len: size_t) -> c_int {

@@ -8,9 +8,8 @@ use libc::{c_char, c_int, c_uint, c_void, sockaddr, socklen_t};
 
 use super::exported;
 use crate::{
-    inside, kernel,
-    manage::{self, GivenUp},
-    own_numbers, real,
+    give_way::{self, GivenUp},
+    inside, kernel, own_numbers, real,
 };
 
 /// What a call that makes a descriptor answers.
@@ -61,7 +60,7 @@ pub(super) fn with_a_number<R: MadeAnswer>(make: impl Fn() -> R) -> R {
 #[cold]
 fn made_anew<R: MadeAnswer>(mut made: R, make: impl Fn() -> R) -> R {
     for given_up in GivenUp::ALL {
-        if manage::give_way(given_up) {
+        if give_way::give_way(given_up) {
             made = make();
             if !is_refused(&made) {
                 made.note();

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     copy_devices, inherited, inside, kernel,
     manage::{self, OpenedBy},
-    prefix, real, reopened,
+    own_writes, prefix, real, reopened,
     staged::{self, LastLink, OpenCall},
 };
 
@@ -43,6 +43,16 @@ fn may_change(flags: c_int) -> bool {
     flags & libc::O_PATH == 0 && flags & (libc::O_ACCMODE | libc::O_TRUNC) != libc::O_RDONLY
 }
 
+/// True for flags by which a descriptor stands for the file that a path leads to, and nothing is read by it.
+fn is_mere_path(flags: c_int) -> bool {
+    flags & (libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY) == libc::O_PATH
+}
+
+/// True for flags with which a file is cut, and open for reading alone afterwards.
+fn is_cut(flags: c_int) -> bool {
+    flags & (libc::O_PATH | libc::O_ACCMODE | libc::O_TRUNC) == libc::O_RDONLY | libc::O_TRUNC
+}
+
 /// Opens by `open`, and manages what it gives.
 ///
 /// # Safety
@@ -56,9 +66,9 @@ unsafe fn opened(
 ) -> c_int {
     // SAFETY: as the caller promises.
     let may_cover = unsafe { may_cover(folder, path) };
-    if !path.is_null() && may_change(flags) {
+    if !path.is_null() && (may_change(flags) || is_mere_path(flags)) {
         // SAFETY: as the caller promises.
-        let origin = unsafe { opened_to_change(folder, path, flags, &open) };
+        let origin = unsafe { opened_on_origin(folder, path, flags, &open) };
         if let Some(fd) = origin {
             return fd;
         }
@@ -68,6 +78,9 @@ unsafe fn opened(
     let is_named = || !path.is_null() && reopened::named(unsafe { CStr::from_ptr(path) }).is_some();
     if may_cover || is_named() && prefix::is_on() || copy_devices::may_be_copy(fd) {
         manage::opened(fd, OpenedBy::Descriptor);
+        if is_cut(flags) && fd >= 0 {
+            own_writes::cut(fd);
+        }
     } else {
         // A number that was closed without a hook is another file's now.
         manage::left_open(fd);
@@ -80,7 +93,7 @@ unsafe fn opened(
 /// # Safety
 /// As [`may_cover`], and `path` is not null.
 #[inline]
-unsafe fn opened_to_change(
+unsafe fn opened_on_origin(
     folder: c_int,
     path: *const c_char,
     flags: c_int,
@@ -92,6 +105,9 @@ unsafe fn opened_to_change(
     let origin = reopened::origin_at(folder, unsafe { CStr::from_ptr(path) }, last)?;
     let fd = with_a_number(|| open(origin.path.as_ptr()));
     manage::opened(fd, OpenedBy::Descriptor);
+    if is_cut(flags) && fd >= 0 {
+        own_writes::cut(fd);
+    }
     Some(fd)
 }
 
@@ -140,7 +156,7 @@ unsafe fn cut(path: *const c_char, answer: c_int) -> c_int {
         let _forgotten = inside::run(|| {
             // SAFETY: as the caller promises.
             let path = unsafe { CStr::from_ptr(path) };
-            manage::written(&kernel::identity_at(path)?, path);
+            own_writes::written(&kernel::identity_at(path)?, path);
             Some(())
         });
     }

@@ -22,7 +22,7 @@ const MOST_BYTES: usize = 0x7fff_f000;
 
 #[inline]
 fn is_plain(fd: c_int) -> bool {
-    slots::kind(fd) != SlotKind::Blocks
+    slots::is_read_by_kernel(fd)
 }
 
 /// Memory of a program that is to be filled.
@@ -89,12 +89,25 @@ unsafe fn parts<'a>(parts: *const iovec, count: c_int) -> Option<&'a [iovec]> {
     (all <= MOST_BYTES).then_some(parts)
 }
 
+/// Waits while the origin is laid over `fd`: its position is not known meanwhile.
+fn wait_for_turn(fd: c_int) {
+    let _waited = inside::run(|| {
+        slots::wait_for_readers_turn(fd);
+        Some(())
+    });
+}
+
 /// Reads at the position of `fd` and moves it, as long as nobody shares that position.
 ///
 /// # Safety
 /// As [`fill_parts`].
 #[cold]
 unsafe fn read_on(fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
+    inside::end_if_cancelled();
+    if slots::kind(fd) != SlotKind::Blocks {
+        wait_for_turn(fd);
+        return None;
+    }
     if is_nowhere(parts) {
         return None;
     }
@@ -119,6 +132,7 @@ unsafe fn read_on(fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
 /// As [`fill_parts`].
 #[cold]
 unsafe fn read_at(fd: c_int, parts: &[iovec], at: off_t) -> Option<ssize_t> {
+    inside::end_if_cancelled();
     let at = u64::try_from(at).ok().filter(|_| !is_nowhere(parts))?;
     if let [part] = parts {
         // SAFETY: as the caller promises.
@@ -331,6 +345,10 @@ exported! {
 fn seek_alone(fd: c_int, seek: &dyn Fn() -> off_t) -> off_t {
     // Work of ours may hold the position itself.
     if !inside::is_program() {
+        return seek();
+    }
+    if slots::kind(fd) != SlotKind::Blocks {
+        wait_for_turn(fd);
         return seek();
     }
     inside::uninterrupted(|| match slots::file(fd) {

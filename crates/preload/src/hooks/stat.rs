@@ -19,7 +19,7 @@ use crate::{
 
 /// What `call` gives for `fd`, or for the origin where `fd` is open on a copy.
 #[inline]
-fn of_origin<R>(fd: c_int, call: impl Fn(c_int) -> R) -> R {
+pub(super) fn of_origin<R>(fd: c_int, call: impl Fn(c_int) -> R) -> R {
     inherited::look_once();
     let fd = own_numbers::as_seen(fd);
     if slots::kind(fd) != SlotKind::Copy {
@@ -37,7 +37,12 @@ fn of_origin<R>(fd: c_int, call: impl Fn(c_int) -> R) -> R {
 /// # Safety
 /// `path` is null or a text that ends with a zero byte.
 #[inline]
-unsafe fn of_origin_at<R>(fd: c_int, path: *const c_char, flags: c_int, call: impl Fn(c_int) -> R) -> R {
+pub(super) unsafe fn of_origin_at<R>(
+    fd: c_int,
+    path: *const c_char,
+    flags: c_int,
+    call: impl Fn(c_int) -> R,
+) -> R {
     // SAFETY: as the caller promises; an empty text has one byte.
     if flags & AT_EMPTY_PATH == 0 || !path.is_null() && unsafe { *path } != 0 {
         return call(fd);

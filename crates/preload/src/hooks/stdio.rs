@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     copy_origins::OriginPath,
-    inherited,
+    inherited, inside,
     manage::{self, OpenedBy},
     prefix, real, reopened,
     staged::{self, LastLink},
@@ -128,8 +128,11 @@ unsafe fn staged(path: *const c_char, mode: *const c_char) -> Option<*mut FILE> 
 /// `stream` is null or open.
 unsafe fn closing(stream: *mut FILE) {
     if !stream.is_null() {
+        // A stream without a descriptor is an error here, and none of the call.
+        let errno = inside::errno();
         // SAFETY: as the caller promises.
         manage::closing(unsafe { libc::fileno(stream) });
+        inside::set_errno(errno);
     }
 }
 

@@ -36,6 +36,9 @@ int main(int count, char **paths) {
     int before = open(path, O_RDONLY), fd = open(path, O_RDONLY);
     pread(before, memory, sizeof memory, 100000), pread(fd, memory, sizeof memory, 700000);
     lock(fd, F_RDLCK), show("locked for reading");
+    close(open(path, O_PATH)), show("closed a mere path");
+    printf("dup2 %d\n", dup2(777, fd)), show("a call that fails closes nothing");
+    printf("dup3 %d\n", dup3(before, fd, 64)), show("nor does one with wrong flags");
     int after = open(path, O_RDONLY);
     pread(after, memory, sizeof memory, 300000), show("opened once more");
     read(fd, memory, sizeof memory), fstat(before, &s), fstat(after, &s), show("read");

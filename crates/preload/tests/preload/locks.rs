@@ -17,3 +17,16 @@ fn locks_on_many_files_leave_no_descriptors_behind() {
     let paths: Vec<_> = names.iter().map(|name| set.path(name)).collect();
     set.same_cold_and_warm(&c_program("many_locks"), &paths, &names);
 }
+
+#[test]
+fn a_lock_costs_the_same_whatever_their_number() {
+    let set = Set::new(&[("a", 60_000)]);
+    set.place(&["a"]);
+    let folder = set.origin().with_file_name("locked");
+    std::fs::create_dir(&folder).unwrap();
+    let arguments = [set.path("a").display().to_string(), folder.display().to_string()];
+    let ran = set.run(c_program("lock_cost"), &[&arguments[0], &arguments[1]]).good();
+    let seconds: Vec<f64> = ran.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    println!("100 locks: {} s for the first, {} s after 700 others", seconds[0], seconds[1]);
+    assert!(seconds[1] < 3.0 * seconds[0] + 0.02, "{seconds:?}");
+}

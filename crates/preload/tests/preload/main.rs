@@ -6,11 +6,13 @@
 mod calls;
 mod changes;
 mod cost;
+mod edges;
 mod faults;
 mod handover;
 mod limits;
 mod locks;
 mod maps;
 mod programs;
+mod races;
 mod support;
 mod symbols;

@@ -35,3 +35,28 @@ fn a_map_costs_no_more_than_an_open_whatever_their_number() {
     println!("900 files: {} s to open, {} s to open and map", seconds[0], seconds[1]);
     assert!(seconds[1] < 3.0 * seconds[0] + 0.1, "{seconds:?}");
 }
+
+#[test]
+fn a_program_whose_allocator_unmaps_memory_under_a_lock_of_its_own_goes_on() {
+    let set = Set::new(&[("a", LEN)]);
+    set.place(&["a"]);
+    let path = set.path("a").display().to_string();
+    let script = format!("timeout 60 {} {path}", c_program("allocator").display());
+    assert_eq!(set.run("sh", &["-c", &script]).good(), "went on\n");
+}
+
+#[test]
+fn a_map_that_may_be_run_is_one_of_the_origin() {
+    let set = Set::new(&[("a", LEN)]);
+    set.place(&["a"]);
+    let script = format!(
+        "import mmap\nf = open('{}', 'rb')\nmaps = [mmap.mmap(f.fileno(), 4096, prot=p) for p in (mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_EXEC)]\n\
+         for line in open('/proc/self/maps'):\n  if '{}' in line or 'forebay-tier-' in line: print(line.split()[1], 'forebay-tier-' in line)",
+        set.path("a").display(),
+        set.path("a").display(),
+    );
+    let shown = set.run("python3", &["-c", &script]).good();
+    let mut shown: Vec<&str> = shown.lines().collect();
+    shown.sort_unstable();
+    assert_eq!(shown, ["r--s True", "r-xs False"]);
+}

@@ -12,7 +12,7 @@ use crate::support::library;
 const SAFE: &[(&str, &str)] = &[
     (
         "take a path: names are the origin's and lead to it",
-        "statfs statfs64 statvfs statvfs64 chroot mkdtemp mkfifo mkfifoat mknod mknodat __xmknod __xmknodat __readlink_chk \
+        "chroot mkdtemp mkfifo mkfifoat mknod mknodat __xmknod __xmknodat __readlink_chk \
          __readlinkat_chk __realpath_chk pathconf getcwd __getcwd_chk get_current_dir_name",
     ),
     (
@@ -39,7 +39,10 @@ const SAFE: &[(&str, &str)] = &[
         "shm_open shm_unlink eventfd_read eventfd_write timerfd_settime timerfd_gettime \
          inotify_add_watch inotify_rm_watch openpty forkpty ttyname ttyname_r posix_openpt ptsname ptsname_r mq_open mq_close pidfd_open userfaultfd",
     ),
-    ("fork, and have the handlers of a fork run", "fork _Fork __register_atfork pthread_atfork"),
+    (
+        "fork: handlers of a fork run, or the child is told by its token",
+        "fork _Fork __register_atfork pthread_atfork",
+    ),
     (
         "start another program: descriptors that it inherits are the kernel's, with one position for all who share them",
         "vfork posix_spawn_file_actions_addclose posix_spawn_file_actions_adddup2 \

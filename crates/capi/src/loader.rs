@@ -84,7 +84,8 @@ impl LoaderHandle {
 
     /// The next batch, waiting at most `patience` for it, behind the threads that have asked before.
     fn next(&self, patience: Option<Duration>) -> Result<NextBatch> {
-        let until = patience.and_then(|patience| Instant::now().checked_add(patience.max(self.least_patience)));
+        let until =
+            patience.and_then(|patience| Instant::now().checked_add(patience.max(self.least_patience)));
         let Some(turn) = self.turns.wait(until) else { return Ok(NextBatch::Timeout) };
         loop {
             turn.let_pass();

@@ -40,6 +40,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(leave_out)
 
 
+@pytest.fixture(autouse=True)
+def variables_of_the_tests_before() -> Iterator[None]:
+    """Frameworks that run in this process leave variables behind (``MASTER_PORT``), which name a job to the next test."""
+    before = dict(os.environ)
+    yield
+    before["PYTEST_CURRENT_TEST"] = os.environ.get("PYTEST_CURRENT_TEST", "")
+    if dict(os.environ) != before:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """Makes a file of variables: ``make("a.h5", x=array, y=(array, {"chunks": (4,)}))``."""

@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `container`, `file_order`, `variable`, `dimension_scales` | what is there, in which order, and which attributes are a format's own |
 //! | `dtype/` | what one element is, and how it is stored |
-//! | `extents`, `chunk_table`, `source_index`, `segments`, `shards`, `boxes`, `mapping`, `mappings`, `interval_tree`, `heap` | where values lie: chunks, segments, shards, boxes, parts of other variables |
+//! | `extents`, `chunk_table`, `source_index`, `segments`, `shards`, `boxes`, `box_layout`, `mapping`, `mappings`, `interval_tree`, `heap` | where values lie: chunks, segments, shards, boxes, parts of other variables |
 //! | `shape`, `grid`, `selection`, `slabs`, `runs`, `windows`, `window_axis`, `sample_index`, `sample_starts`, `series`, `repeated`, `gaps` | arithmetic of chunks, hyperslabs, ranges read as one, and boxes that are samples, over several files too, but not over gaps |
 //! | `sample_spec` | what a sample is, as the user says it |
 //! | `row_alone`, `cost`, `chunk_sizes` | whether rows can be read by themselves, what that costs, how long stored chunks are |
@@ -25,6 +25,7 @@
 //! | `saved` | the description as bytes |
 
 mod array;
+mod box_layout;
 mod boxes;
 pub mod cast;
 pub mod categories;
@@ -70,6 +71,7 @@ pub mod window_axis;
 pub mod windows;
 
 pub use array::{Array, Values};
+pub use box_layout::{PlacedBlock, lay_out_boxes};
 pub use boxes::{ArrayBox, Boxes};
 pub use chunk_sizes::ChunkSizes;
 pub use chunk_table::{ChunkTable, Extent};

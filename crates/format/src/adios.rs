@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   NAME.bp (file)     bp3 ────────► index ───────┐
-//!   NAME.bp/ md.idx ─► bp4 ────────► index ───────┼─► series ─► picture ─► boxes ─► Variable
-//!            md.idx ─► bp5 ─► ffs ─► bp5_blocks ──┘   steps      one array   chunks or parts
+//!   NAME.bp/ md.idx ─► bp4 ────────► index ───────┼─► series ─► arrange ─► lay_out_boxes ─► Variable
+//!            md.idx ─► bp5 ─► ffs ─► bp5_blocks ──┘   steps      one array   chunks or boxes
 //! ```
 //!
 //! Each reader says which blocks were put at which step (`series`); `arrange` makes variables of them, the same way for
@@ -11,7 +11,6 @@
 
 mod arrange;
 mod block_array;
-mod boxes;
 mod bp3;
 mod bp4;
 mod bp5;

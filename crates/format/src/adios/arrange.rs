@@ -13,14 +13,14 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use super::{
     block_array::{BlockArray, Piece},
-    boxes::{self, PlacedBlock},
     data::DataFiles,
     index::Attributes,
     kind::BpType,
     series::{AllSeries, BlockPlace, Filtered, Series},
 };
 use forebay_container::{
-    Attribute, ByteOrder, Container, Dtype, Extents, Filter, Group, Number, Refused, Variable, shape::product,
+    Attribute, ByteOrder, Container, Dtype, Extents, Filter, Group, Number, PlacedBlock, Refused, Variable,
+    lay_out_boxes, shape::product,
 };
 
 /// Texts of all steps take elements of one length. Where that is more than so many times what they have, and more than a
@@ -129,7 +129,7 @@ impl Arranged<'_> {
             return Ok(vec![variable]);
         }
         let (boxes, filters) = self.boxes(&variable, pieces)?;
-        boxes::lay_out(&mut variable, boxes, &filters)?;
+        lay_out_boxes(&mut variable, boxes, &filters)?;
         let offsets = offsets.map(|offsets| offsets_variable(&format!("{name}@offsets"), &offsets));
         Ok([Some(variable), offsets].into_iter().flatten().collect())
     }

@@ -11,9 +11,7 @@ use std::cmp::Ordering;
 
 use forebay_source::{ByteRange, Error, Result};
 
-use forebay_container::{
-    Boxes, ChunkTable, Extent, Extents, Filter, Grid, SourceIndex, Variable, shape::product,
-};
+use crate::{Boxes, ChunkTable, Extent, Extents, Filter, Grid, SourceIndex, Variable, shape::product};
 
 /// Chunks per box that slices may be cut into, at most, for the sake of a grid.
 const MOST_CUTS: u64 = 64;
@@ -22,23 +20,19 @@ const FEW_CHUNKS: u64 = 4096;
 
 /// Part of an array that lies in one piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PlacedBlock {
+pub struct PlacedBlock {
     /// Its corner.
-    pub(super) start: Vec<u64>,
+    pub start: Vec<u64>,
     /// Its shape.
-    pub(super) count: Vec<u64>,
+    pub count: Vec<u64>,
     /// Where it lies.
-    pub(super) source: SourceIndex,
+    pub source: SourceIndex,
     /// Which bytes.
-    pub(super) range: ByteRange,
+    pub range: ByteRange,
 }
 
 /// Gives `variable`, whose shape and type are set, the values in `boxes`; `filters` were applied to each box as a whole.
-pub(super) fn lay_out(
-    variable: &mut Variable,
-    mut boxes: Vec<PlacedBlock>,
-    filters: &[Filter],
-) -> Result<()> {
+pub fn lay_out_boxes(variable: &mut Variable, mut boxes: Vec<PlacedBlock>, filters: &[Filter]) -> Result<()> {
     let shape = variable.grid.shape.clone();
     let element_len = variable.dtype.stored_len() as u64;
     boxes.retain(|boxed| !boxed.count.contains(&0));
@@ -191,7 +185,7 @@ fn greatest_divisor(one: u64, other: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_container::{Dtype, Number};
+    use crate::{Dtype, Number};
 
     fn boxed(start: &[u64], count: &[u64], at: u64) -> PlacedBlock {
         let range = ByteRange::at(at, product(count));
@@ -200,7 +194,7 @@ mod tests {
 
     fn laid(shape: &[u64], boxes: Vec<PlacedBlock>) -> Variable {
         let mut variable = Variable::new("v", Dtype::native(Number::U8), shape.to_vec());
-        lay_out(&mut variable, boxes, &[]).unwrap();
+        lay_out_boxes(&mut variable, boxes, &[]).unwrap();
         variable
     }
 
@@ -258,7 +252,7 @@ mod tests {
     fn a_block_outside_its_array_is_corrupt() {
         for outside in [boxed(&[3, 0], &[2, 4], 0), boxed(&[u64::MAX, 0], &[2, 4], 0), boxed(&[0], &[2], 0)] {
             let mut variable = Variable::new("v", Dtype::native(Number::U8), vec![4, 4]);
-            assert!(lay_out(&mut variable, vec![outside], &[]).is_err());
+            assert!(lay_out_boxes(&mut variable, vec![outside], &[]).is_err());
         }
     }
 }

@@ -15,7 +15,7 @@ use std::{
 use forebay_stage::{FolderKey, NameState, ProgramImage};
 use rustix::fs::OFlags;
 
-use super::{run_staging::staging, settle::settle, write_guard::Moving};
+use super::{run_staging::staging, settle::settle, write_guard::MoverGuard};
 use crate::{inside, kernel};
 
 /// Bytes that are copied at once.
@@ -46,7 +46,7 @@ pub(super) fn move_to_destination(fd: RawFd) -> Option<()> {
     let staging = staging()?;
     let path = image_of(fd)?;
     let image = ProgramImage::at(&path)?;
-    let _moving = Moving::begin()?;
+    let _moving = MoverGuard::begin()?;
     let _lock = staging.names.lock().ok()?;
     let (destination, _) = image.status()?;
     let (key, name) = (FolderKey::at(destination.parent()?).ok()?, destination.file_name()?);

@@ -11,7 +11,7 @@ use super::{
     growth::{self, RoomAnswer},
     no_space::{move_to_destination, wait_for_others},
     run_staging::{is_image, is_on},
-    write_guard::Writing,
+    write_guard::WriterGuard,
 };
 use crate::{inside, kernel};
 
@@ -79,7 +79,7 @@ fn make_room(fd: RawFd, len: usize) {
 fn with_space(fd: RawFd, write: impl Fn() -> ssize_t) -> ssize_t {
     let is_refused = |answer| answer == -1 && [libc::ENOSPC, libc::EDQUOT].contains(&inside::errno());
     let write = || {
-        let _writing = growth::was_staged(fd).then(Writing::begin);
+        let _writing = growth::was_staged(fd).then(WriterGuard::begin);
         write()
     };
     let answer = write();

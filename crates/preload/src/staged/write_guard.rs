@@ -30,11 +30,11 @@ fn change(process: u32, change: impl Fn(u64) -> u64) {
 
 /// A thread that writes to a staged file, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Writing {
+pub(super) struct WriterGuard {
     process: u32,
 }
 
-impl Writing {
+impl WriterGuard {
     /// Begins once no file is moved.
     pub(super) fn begin() -> Self {
         let process = inside::process();
@@ -50,7 +50,7 @@ impl Writing {
     }
 }
 
-impl Drop for Writing {
+impl Drop for WriterGuard {
     fn drop(&mut self) {
         change(self.process, |writers| writers.saturating_sub(1));
     }
@@ -58,9 +58,9 @@ impl Drop for Writing {
 
 /// A thread that moves a file, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Moving(());
+pub(super) struct MoverGuard(());
 
-impl Moving {
+impl MoverGuard {
     /// Begins once nobody writes; nothing where somebody does for too long.
     pub(super) fn begin() -> Option<Self> {
         let (process, began) = (inside::process(), Instant::now());
@@ -82,7 +82,7 @@ impl Moving {
     }
 }
 
-impl Drop for Moving {
+impl Drop for MoverGuard {
     fn drop(&mut self) {
         MOVER.store(0, SeqCst);
     }
@@ -102,14 +102,14 @@ mod tests {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        let _writing = Writing::begin();
+                        let _writing = WriterGuard::begin();
                         assert!(!is_moving.load(SeqCst));
                         thread::yield_now();
                     }
                 });
             }
             for _ in 0..20 {
-                let moving = Moving::begin().unwrap();
+                let moving = MoverGuard::begin().unwrap();
                 is_moving.store(true, SeqCst);
                 thread::sleep(PAUSE);
                 is_moving.store(false, SeqCst);

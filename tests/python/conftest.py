@@ -40,6 +40,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(leave_out)
 
 
+@pytest.fixture(autouse=True)
+def variables_of_the_tests_before() -> Iterator[None]:
+    """Frameworks that run in this process leave variables behind (``MASTER_PORT``), which name a job to the next test."""
+    before = dict(os.environ)
+    yield
+    for name in os.environ.keys() - before.keys() - {"PYTEST_CURRENT_TEST"}:
+        del os.environ[name]
+    for name, value in before.items():
+        if os.environ.get(name) != value and name != "PYTEST_CURRENT_TEST":
+            os.environ[name] = value
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """Makes a file of variables: ``make("a.h5", x=array, y=(array, {"chunks": (4,)}))``."""

@@ -32,7 +32,7 @@ COMMAND = [os.environ["FOREBAY_BIN"]] if os.environ.get("FOREBAY_BIN") else [sys
 
 def environment(**more: str) -> dict[str, str]:
     """The environment without any variable that decides what ``forebay run`` does."""
-    own = ("HDF5_", "FOREBAY_", "LD_PRELOAD", "SLURM_", "PMI", "TORCHELASTIC")
+    own = ("HDF5_", "FOREBAY_", "LD_PRELOAD", "SLURM_", "PBS_", "LSB_", "PMI", "TORCHELASTIC", "MASTER_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     return {**kept, "FOREBAY_CONFIG": "none", "FOREBAY_PLUGINS": str(PLUGINS), **more}
 

@@ -45,10 +45,11 @@ def variables_of_the_tests_before() -> Iterator[None]:
     """Frameworks that run in this process leave variables behind (``MASTER_PORT``), which name a job to the next test."""
     before = dict(os.environ)
     yield
-    before["PYTEST_CURRENT_TEST"] = os.environ.get("PYTEST_CURRENT_TEST", "")
-    if dict(os.environ) != before:
-        os.environ.clear()
-        os.environ.update(before)
+    for name in os.environ.keys() - before.keys() - {"PYTEST_CURRENT_TEST"}:
+        del os.environ[name]
+    for name, value in before.items():
+        if os.environ.get(name) != value and name != "PYTEST_CURRENT_TEST":
+            os.environ[name] = value
 
 
 @pytest.fixture

@@ -245,15 +245,19 @@ impl ProgramImages {
 
     /// Forgets what is at its destination, and the names that led to it.
     fn forget_durable(&mut self) {
+        let is_durable = |image: &DrainingImage| image.sealed.durable().is_set();
+        if !self.draining.iter().any(is_durable) {
+            return;
+        }
+        // Where others hold the lock, names that lead nowhere are removed at the next look.
+        let Ok(_lock) = self.names.lock() else { return };
         let names = &self.names;
         self.draining.retain(|image| {
-            let is_durable = image.sealed.durable().is_set();
-            if let (true, Some((folder, name))) = (is_durable, &image.name)
-                && let Ok(_lock) = names.lock()
-            {
+            let is_over = is_durable(image);
+            if let (true, Some((folder, name))) = (is_over, &image.name) {
                 names.remove_name(NameState::Sealed, *folder, name, &image.image);
             }
-            !is_durable
+            !is_over
         });
     }
 

@@ -8,6 +8,7 @@
 //!     open/DEVICE-INODE/NAME      a link to the image that programs write; the folder it is for, and its name there
 //!     sealed/DEVICE-INODE/NAME    a link to the image that is on its way
 //!     wanted/ID                   an image that somebody waits for
+//!     moving/ID                   an image whose program copies it to its destination ([`MoveMark`])
 //! ```
 //!
 //! Names are found without the lock: links are renamed into their places, and one that leads nowhere any more means that the file is
@@ -27,13 +28,14 @@ use std::{
 use forebay_scratch::{LockMode, lock_within, nonce, unlock};
 use forebay_source::{Error, Result};
 
-use crate::program_room::ProgramRoom;
+use crate::{program_move::MoveMark, program_room::ProgramRoom};
 
 const FOLDER: &str = "staged";
 const LOCK: &str = "lock";
 const FULL: &str = "full";
 const WANTED: &str = "wanted";
-/// A holder does a few system calls; where it is stopped, others do without.
+const MOVING: &str = "moving";
+/// A holder does a few system calls; where it is stopped, others that need no name of a staged file do without.
 const LOCK_LIMIT: Duration = Duration::from_secs(5);
 
 /// Descriptors of ours in a program have numbers from here on.
@@ -124,7 +126,7 @@ impl ProgramNames {
 
     /// Makes what they are kept in.
     pub fn create(&self) -> Result<()> {
-        for name in [NameState::Open.word(), NameState::Sealed.word(), WANTED] {
+        for name in [NameState::Open.word(), NameState::Sealed.word(), WANTED, MOVING] {
             make_folder(&self.folder.join(name))?;
         }
         let path = self.folder.join(LOCK);
@@ -220,6 +222,16 @@ impl ProgramNames {
         found
     }
 
+    /// Says that a program copies the image `id` to its destination. Called with the names locked.
+    pub fn mark_moving(&self, id: &str) -> Result<MoveMark> {
+        MoveMark::set(self.folder.join(MOVING).join(id))
+    }
+
+    /// Whether a program copies the image `id` to its destination. Asked with the names locked.
+    pub fn is_moving(&self, id: &str) -> bool {
+        MoveMark::is_set(&self.folder.join(MOVING).join(id))
+    }
+
     /// Asks for the image `id` to be brought to its destination at once.
     pub fn want(&self, id: &str) -> Result<()> {
         let path = self.folder.join(WANTED).join(id);
@@ -298,5 +310,25 @@ mod tests {
         let _lock = names.lock().unwrap();
         ProgramNames::remove(run.path());
         assert_eq!(names.find(key, name), None);
+    }
+
+    #[test]
+    fn an_image_is_moving_until_its_mark_is_dropped_and_names_are_free_meanwhile() {
+        let run = tempfile::tempdir().unwrap();
+        let names = ProgramNames::of_run(run.path());
+        names.create().unwrap();
+        let lock = names.lock().unwrap();
+        assert!(!names.is_moving("a"));
+        let mark = names.mark_moving("a").unwrap();
+        drop(lock);
+        let _lock = names.lock().unwrap();
+        assert!(names.is_moving("a") && !names.is_moving("b"));
+        assert_eq!(names.mark_moving("a").unwrap_err().kind(), forebay_source::ErrorKind::Unavailable);
+        drop(mark);
+        assert!(!names.is_moving("a"));
+        // What a process that was killed has left marks nothing.
+        std::fs::write(names.folder.join(MOVING).join("a"), "").unwrap();
+        assert!(!names.is_moving("a"));
+        drop(names.mark_moving("a").unwrap());
     }
 }

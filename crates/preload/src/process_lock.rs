@@ -10,7 +10,7 @@ use std::{
     hint,
     sync::atomic::{
         AtomicU64,
-        Ordering::{AcqRel, Acquire, Release},
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
     },
     thread,
     time::Duration,
@@ -31,13 +31,13 @@ const LOOKS_PER_TURN: u32 = 40;
 #[derive(Debug)]
 pub(crate) struct ProcessLock(AtomicU64);
 
-/// Holds a [`ProcessLock`] together with other readers.
+/// Holds a [`ProcessLock`] together with other readers, as this process.
 #[derive(Debug)]
-pub(crate) struct ReadHeld<'a>(&'a ProcessLock);
+pub(crate) struct ReadHeld<'a>(&'a ProcessLock, u32);
 
-/// Holds a [`ProcessLock`] alone.
+/// Holds a [`ProcessLock`] alone, as this process.
 #[derive(Debug)]
-pub(crate) struct WriteHeld<'a>(&'a ProcessLock);
+pub(crate) struct WriteHeld<'a>(&'a ProcessLock, u32);
 
 impl ProcessLock {
     pub(crate) const fn new() -> Self {
@@ -48,7 +48,7 @@ impl ProcessLock {
     pub(crate) fn read(&self, process: u32) -> ReadHeld<'_> {
         let enter = |state| (state & (WRITTEN | AWAITED) == 0).then_some(state + 1);
         self.wait(|_| self.change(process, enter));
-        ReadHeld(self)
+        ReadHeld(self, process)
     }
 
     /// Waits until nobody else has it.
@@ -64,7 +64,7 @@ impl ProcessLock {
             }
             is_entered
         });
-        WriteHeld(self)
+        WriteHeld(self, process)
     }
 
     /// Changes the state of this process by `change`; one of another process is that of its parent, and is not held here.
@@ -75,6 +75,12 @@ impl ProcessLock {
             change(state).map(|state| own | state)
         });
         changed.is_ok()
+    }
+
+    /// Gives back what `process` has of it; nothing where another process has entered since, which did not find it held.
+    fn leave(&self, process: u32, left: impl Fn(u64) -> u64) {
+        let is_own = |word: &u64| word >> 32 == u64::from(process);
+        let _is_left = self.0.fetch_update(Release, Relaxed, |word| Some(word).filter(is_own).map(&left));
     }
 
     fn wait(&self, is_entered: impl Fn(u32) -> bool) {
@@ -92,19 +98,19 @@ impl ProcessLock {
 
 impl Drop for ReadHeld<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Release);
+        self.0.leave(self.1, |word| if word & READERS == 0 { word } else { word - 1 });
     }
 }
 
 impl Drop for WriteHeld<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_and(!WRITTEN, Release);
+        self.0.leave(self.1, |word| word & !WRITTEN);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+    use std::sync::atomic::{AtomicBool, AtomicU32};
 
     use super::*;
 
@@ -169,5 +175,18 @@ mod tests {
         drop(lock.write(8));
         std::mem::forget(lock.read(8));
         drop(lock.write(9));
+    }
+
+    #[test]
+    fn what_was_entered_as_another_process_changes_nothing_when_it_is_left() {
+        let lock = ProcessLock::new();
+        let (early, held) = (lock.read(0), lock.write(7));
+        drop(early);
+        drop(held);
+        drop(lock.read(7));
+        let (early, held) = (lock.write(0), lock.read(7));
+        drop(early);
+        drop(held);
+        drop(lock.write(7));
     }
 }

@@ -83,11 +83,24 @@ fn last_error() -> Errno {
     Errno::from_raw_os_error(inside::errno())
 }
 
+/// An error where a copy of `len` bytes cannot begin at one of `places`, as the kernel has it.
+fn checked<'a>(places: impl Iterator<Item = &'a off_t> + Clone, len: size_t) -> Result<(), Errno> {
+    if places.clone().any(|place| place.cast_unsigned().checked_add(len as u64).is_none()) {
+        return Err(Errno::OVERFLOW);
+    }
+    if places.into_iter().any(|place| *place < 0) { Err(Errno::INVAL) } else { Ok(()) }
+}
+
 /// Copies a part of the whole copy that `from` is open on, which lies on another file system than the program's files.
 ///
 /// # Safety
 /// Both places are null or the program's.
 unsafe fn copy_across(from: c_int, at: *mut off_t, to: c_int, into: *mut off_t, len: size_t) -> ssize_t {
+    // SAFETY: as the caller promises.
+    let places = unsafe { [at.as_ref(), into.as_ref()] };
+    if let Err(errno) = checked(places.into_iter().flatten(), len) {
+        return answer(Err(errno));
+    }
     // SAFETY: as the caller promises.
     let Some(into) = (unsafe { into.as_mut() }) else {
         // It does the same where nothing is said of a place in the file that is written.

@@ -27,6 +27,11 @@ int main(int count, char **words) {
     told("flags", copy_file_range(from, NULL, to, NULL, 500, 1), from, to, at, into);
     told("nowhere", copy_file_range(from, NULL, 900, NULL, 500, 0), from, to, at, into);
     told("not for writing", copy_file_range(from, NULL, from, NULL, 500, 0), from, to, at, into);
+    off_t before = -5;
+    told("into before the beginning", copy_file_range(from, NULL, to, &before, 500, 0), from, to, at, before);
+    told("a little before it", copy_file_range(from, NULL, to, &before, 3, 0), from, to, at, before);
+    told("from before the beginning", copy_file_range(from, &before, to, NULL, 500, 0), from, to, before, into);
+    told("from a little before it", copy_file_range(from, &before, to, &into, 3, 0), from, to, before, into);
     ssize_t len = pread(to, bytes, sizeof bytes, 0);
     unsigned sum = 0;
     for (ssize_t i = 0; i < len; i++) sum = sum * 31 + (unsigned char)bytes[i];

@@ -15,6 +15,7 @@
 //! | `run_staging` | whether and where the program's files are staged |
 //! | `place` | which folder a path leads to, and the name there |
 //! | `open` | which file is made in the area, or opened there |
+//! | `name_turn` | the lock of all names, and waiting for it |
 //! | `names` | calls by name |
 //! | `change` | `rename`, `unlink`, `rmdir` |
 //! | `settle` | waiting for the launcher |
@@ -25,6 +26,7 @@
 
 mod change;
 mod growth;
+mod name_turn;
 mod names;
 mod no_space;
 mod open;

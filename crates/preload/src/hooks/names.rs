@@ -76,12 +76,10 @@ pub(super) unsafe fn change(
 ) -> c_int {
     // SAFETY: as the caller promises.
     if let Some(name) = unsafe { name(path) }
-        && let Some(image) = staged::changed(folder, name, last)
+        && let Some(answer) = staged::changed(folder, name, last, |image| call(AT_FDCWD, image.as_ptr()))
+        && (answer != -1 || inside::errno() != libc::ENOENT)
     {
-        let answer = call(AT_FDCWD, image.path.as_ptr());
-        if answer != -1 || inside::errno() != libc::ENOENT {
-            return answer;
-        }
+        return answer;
     }
     if path.is_null() {
         return call(folder, path);
@@ -104,10 +102,11 @@ pub(super) unsafe fn change(
 ///
 /// # Safety
 /// As [`name`].
-pub(super) unsafe fn on_image<R>(path: *const c_char, call: impl FnOnce(*const c_char) -> R) -> R {
+pub(super) unsafe fn on_image<R>(path: *const c_char, call: impl Fn(*const c_char) -> R) -> R {
     // SAFETY: as the caller promises.
-    let image = unsafe { name(path) }.and_then(|name| staged::changed(AT_FDCWD, name, LastLink::Followed));
-    call(image.as_ref().map_or(path, |image| image.path.as_ptr()))
+    let name = unsafe { name(path) };
+    let on_image = |name| staged::changed(AT_FDCWD, name, LastLink::Followed, |image| call(image.as_ptr()));
+    name.and_then(on_image).unwrap_or_else(|| call(path))
 }
 
 /// Has a staged file be at its destination, as far as it can be.

@@ -11,8 +11,9 @@ use libc::c_int;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
 
 use super::{
+    name_turn::{NotYet, in_turn, lock_all_names, lock_names},
     names::may_be_staged,
-    place::{FilePlace, LastLink},
+    place::{LastLink, StagedPlace},
     run_staging::{RunStaging, staging},
     settle::settle,
 };
@@ -21,7 +22,7 @@ use crate::{inside, kernel, prefix};
 /// What becomes of a rename.
 enum RenamePlan {
     /// The staged file has its new name; these images of older versions have to be at the old one before what is there is removed.
-    Moved { older: Vec<PathBuf>, from: FilePlace },
+    Moved { older: Vec<PathBuf>, from: StagedPlace },
     /// The file has that name.
     Nothing,
     /// It is refused.
@@ -34,7 +35,7 @@ enum RenamePlan {
 #[derive(Default)]
 struct AfterRename {
     /// An image whose name is another file's by then.
-    replaced: Option<(FilePlace, PathBuf)>,
+    replaced: Option<(StagedPlace, PathBuf)>,
     /// A folder that has another path by then: the old one and the new one.
     moved_folder: Option<(PathBuf, PathBuf)>,
 }
@@ -44,7 +45,7 @@ pub(crate) fn removed(folder: RawFd, path: &CStr, call: impl FnOnce() -> c_int) 
     if !may_be_staged(folder, path) {
         return call();
     }
-    let given_up = inside::run(|| give_up(folder, path));
+    let given_up = in_turn(|| give_up(folder, path));
     let (is_given_up, older) = given_up.unwrap_or((false, None));
     settle(older.into_iter().collect());
     let answer = call();
@@ -52,18 +53,18 @@ pub(crate) fn removed(folder: RawFd, path: &CStr, call: impl FnOnce() -> c_int) 
 }
 
 /// Whether a staged file was given up, and an older version that is on its way.
-fn give_up(folder: RawFd, path: &CStr) -> Option<(bool, Option<PathBuf>)> {
+fn give_up(folder: RawFd, path: &CStr) -> Option<Result<(bool, Option<PathBuf>), NotYet>> {
     let staging = staging()?;
-    let place = FilePlace::of(folder, path, LastLink::Kept)?;
-    let _lock = staging.names.lock().ok()?;
+    let place = StagedPlace::of(folder, path, LastLink::Kept)?;
+    let Ok(_lock) = lock_names(staging, &[&place])? else { return Some(Err(NotYet)) };
     let image = staging.names.image(NameState::Open, place.key, &place.name);
     if let Some(image) = &image {
         drop_image(staging, &place, image);
     }
-    Some((image.is_some(), staging.names.image(NameState::Sealed, place.key, &place.name)))
+    Some(Ok((image.is_some(), staging.names.image(NameState::Sealed, place.key, &place.name))))
 }
 
-fn drop_image(staging: &RunStaging, place: &FilePlace, image: &Path) {
+fn drop_image(staging: &RunStaging, place: &StagedPlace, image: &Path) {
     staging.names.remove_name(NameState::Open, place.key, &place.name, image);
     if let Some(image) = ProgramImage::at(image) {
         image.discard();
@@ -106,7 +107,7 @@ pub(crate) fn renamed(
     if !may_be_staged(from.0, from.1) && !may_be_staged(to.0, to.1) {
         return call();
     }
-    match inside::run(|| plan(from, to, is_plain)) {
+    match in_turn(|| plan(from, to, is_plain)) {
         None => call(),
         Some(RenamePlan::Nothing) => 0,
         Some(RenamePlan::Refused(errno)) => {
@@ -124,22 +125,22 @@ pub(crate) fn renamed(
             settle(before);
             let answer = call();
             if answer == 0 {
-                let _done = inside::run(|| after.finish());
+                let _done = in_turn(|| after.finish());
             }
             answer
         }
     }
 }
 
-fn plan(from: (RawFd, &CStr), to: (RawFd, &CStr), is_plain: bool) -> Option<RenamePlan> {
+fn plan(from: (RawFd, &CStr), to: (RawFd, &CStr), is_plain: bool) -> Option<Result<RenamePlan, NotYet>> {
     let staging = staging()?;
-    let old = FilePlace::of(from.0, from.1, LastLink::Kept)?;
-    let new = FilePlace::of(to.0, to.1, LastLink::Kept)?;
-    let _lock = staging.names.lock().ok()?;
-    let image = |state, place: &FilePlace| staging.names.image(state, place.key, &place.name);
+    let old = StagedPlace::of(from.0, from.1, LastLink::Kept)?;
+    let new = StagedPlace::of(to.0, to.1, LastLink::Kept)?;
+    let Ok(_lock) = lock_names(staging, &[&old, &new])? else { return Some(Err(NotYet)) };
+    let image = |state, place: &StagedPlace| staging.names.image(state, place.key, &place.name);
     let staged = image(NameState::Open, &old);
     if staged.is_some() && (old.key, &old.name) == (new.key, &new.name) {
-        return Some(RenamePlan::Nothing);
+        return Some(Ok(RenamePlan::Nothing));
     }
     let older = image(NameState::Sealed, &old);
     if let Some(staged) = &staged
@@ -147,10 +148,10 @@ fn plan(from: (RawFd, &CStr), to: (RawFd, &CStr), is_plain: bool) -> Option<Rena
         && old.key.is_on_same_device(&new.key)
         && let Some(moved) = move_image(staging, staged, &old, &new)
     {
-        return Some(match moved {
+        return Some(Ok(match moved {
             Ok(()) => RenamePlan::Moved { older: older.into_iter().collect(), from: old },
             Err(errno) => RenamePlan::Refused(errno),
-        });
+        }));
     }
     let mut before: Vec<PathBuf> = staged.into_iter().chain(older).collect();
     before.extend(image(NameState::Sealed, &new));
@@ -161,15 +162,15 @@ fn plan(from: (RawFd, &CStr), to: (RawFd, &CStr), is_plain: bool) -> Option<Rena
         after.moved_folder = Some(moved);
     }
     after.replaced = image(NameState::Open, &new).map(|image| (new, image));
-    Some(RenamePlan::Plain { before, after })
+    Some(Ok(RenamePlan::Plain { before, after }))
 }
 
 /// Gives the staged file at `old` the name `new`; nothing where only the plain call can, an error where it would be refused.
 fn move_image(
     staging: &RunStaging,
     image: &Path,
-    old: &FilePlace,
-    new: &FilePlace,
+    old: &StagedPlace,
+    new: &StagedPlace,
 ) -> Option<Result<(), i32>> {
     let destination = new.path().filter(|path| prefix::covers(path))?;
     if is_folder(new) {
@@ -188,7 +189,7 @@ fn move_image(
     Some(Ok(()))
 }
 
-fn is_folder(place: &FilePlace) -> bool {
+fn is_folder(place: &StagedPlace) -> bool {
     let facts = rustix::fs::statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW);
     facts.is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode) == FileType::Directory)
 }
@@ -204,20 +205,31 @@ fn images_below(staging: &RunStaging, folder: &Path, state: NameState) -> Vec<(P
 }
 
 impl AfterRename {
-    fn finish(self) -> Option<()> {
-        let staging = staging()?;
-        let _lock = staging.names.lock().ok()?;
-        if let Some((place, image)) = self.replaced {
-            drop_image(staging, &place, &image);
+    fn finish(&self) -> Option<Result<(), NotYet>> {
+        if self.replaced.is_none() && self.moved_folder.is_none() {
+            return Some(Ok(()));
         }
-        let Some((old, new)) = self.moved_folder else { return Some(()) };
-        for (image, destination) in images_below(staging, &old, NameState::Open) {
-            let destination = new.join(destination.strip_prefix(&old).ok()?);
+        let staging = staging()?;
+        let Ok(_lock) = lock_all_names(staging)? else { return Some(Err(NotYet)) };
+        let replaced = self.replaced.as_ref();
+        let below = self.moved_folder.as_ref().map(|(old, _)| images_below(staging, old, NameState::Open));
+        let below = below.unwrap_or_default();
+        let mut images =
+            replaced.map(|(_, image)| image).into_iter().chain(below.iter().map(|(image, _)| image));
+        if images.any(|image| staging.is_moving(image)) {
+            return Some(Err(NotYet));
+        }
+        if let Some((place, image)) = replaced {
+            drop_image(staging, place, image);
+        }
+        let Some((old, new)) = &self.moved_folder else { return Some(Ok(())) };
+        for (image, destination) in below {
+            let destination = new.join(destination.strip_prefix(old).ok()?);
             let moved = ProgramImage::at(&image)?.for_destination(&destination).ok()?;
             let key = FolderKey::at(destination.parent()?).ok()?;
             staging.names.set(key, destination.file_name()?, &moved.path()).ok()?;
         }
-        Some(())
+        Some(Ok(()))
     }
 }
 

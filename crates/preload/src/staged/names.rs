@@ -6,10 +6,11 @@ use std::{
     path::PathBuf,
 };
 
-use forebay_stage::{FolderKey, NameState, NamedImage, NamesLock};
+use forebay_stage::{FolderKey, NameState, NamedImage};
 
 use super::{
-    place::{FilePlace, LastLink},
+    name_turn::{NotYet, in_turn, lock_names},
+    place::{LastLink, StagedPlace},
     run_staging::{c_path, has_any, staging},
     settle::settle,
 };
@@ -28,7 +29,7 @@ fn find(folder: RawFd, path: &CStr, last: LastLink) -> Option<NamedImage> {
     if !may_be_staged(folder, path) {
         return None;
     }
-    inside::run(|| FilePlace::of(folder, path, last)?.image())
+    inside::run(|| StagedPlace::of(folder, path, last)?.image())
 }
 
 /// The path of the image, where `path` is the name of a staged file that is only asked for. The file may get to its destination before the
@@ -37,29 +38,29 @@ pub(crate) fn asked(folder: RawFd, path: &CStr, last: LastLink) -> Option<CStrin
     c_path(find(folder, path, last)?.image)
 }
 
-/// An image that programs write, and that the launcher leaves alone until this is dropped.
-#[derive(Debug)]
-pub(crate) struct LockedImage {
-    pub(crate) path: CString,
-    _lock: NamesLock,
-}
-
-/// The same for a call that changes the file: one that is on its way is waited for.
-pub(crate) fn changed(folder: RawFd, path: &CStr, last: LastLink) -> Option<LockedImage> {
+/// What `call` gives for the image of a staged file, which it changes: neither the launcher nor other programs take or move it meanwhile. Nothing where
+/// the plain call has to do: one that is on its way is waited for.
+pub(crate) fn changed<R>(folder: RawFd, path: &CStr, last: LastLink, call: impl Fn(&CStr) -> R) -> Option<R> {
     if !may_be_staged(folder, path) {
         return None;
     }
-    let found = inside::run(|| {
-        let place = FilePlace::of(folder, path, last)?;
-        let lock = staging()?.names.lock().ok()?;
+    let found = in_turn(|| {
+        let (staging, place) = (staging()?, StagedPlace::of(folder, path, last)?);
+        let Ok(_lock) = lock_names(staging, &[&place])? else { return Some(Err(NotYet)) };
         let NamedImage { image, state } = place.image()?;
-        Some(match state {
-            NameState::Open => Ok(LockedImage { path: c_path(image)?, _lock: lock }),
+        Some(Ok(match state {
+            NameState::Open => {
+                let answer = call(&c_path(image)?);
+                Ok((answer, inside::errno()))
+            }
             NameState::Sealed => Err(image),
-        })
+        }))
     });
     match found? {
-        Ok(locked) => Some(locked),
+        Ok((answer, errno)) => {
+            inside::set_errno(errno);
+            Some(answer)
+        }
         Err(image) => {
             settle(vec![image]);
             None
@@ -81,7 +82,7 @@ pub(crate) fn real_path(path: &CStr) -> Option<CString> {
         return None;
     }
     inside::run(|| {
-        let place = FilePlace::of(libc::AT_FDCWD, path, LastLink::Followed)?;
+        let place = StagedPlace::of(libc::AT_FDCWD, path, LastLink::Followed)?;
         place.image()?;
         c_path(place.path()?)
     })

@@ -1,7 +1,7 @@
 //! A staging area that is full while a file is written: other files leave it, or the file itself goes to its destination.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io,
     os::{
         fd::{AsRawFd, RawFd},
@@ -42,55 +42,92 @@ pub(super) fn wait_for_others(fd: RawFd) -> bool {
 }
 
 /// Has `fd` be open on the destination, with the bytes of the image; nothing where others have the image open.
+///
+/// Names are not locked while bytes are copied: a mark has others leave this one alone. Until the end the image is the file: a program that is killed
+/// meanwhile, or a copy that fails, loses nothing.
 pub(super) fn move_to_destination(fd: RawFd) -> Option<()> {
     let staging = staging()?;
     let path = image_of(fd)?;
     let image = ProgramImage::at(&path)?;
     let _moving = MoverGuard::begin()?;
-    let _lock = staging.names.lock().ok()?;
+    let lock = staging.names.lock().ok()?;
     let (destination, _) = image.status()?;
     let (key, name) = (FolderKey::at(destination.parent()?).ok()?, destination.file_name()?);
-    if is_mapped(&path) || !is_alone(&path) || staging.names.image(NameState::Sealed, key, name).is_some() {
+    let is_free = || {
+        let named = |state| staging.names.image(state, key, name);
+        let is_newest = named(NameState::Open).as_ref() == Some(&path) && named(NameState::Sealed).is_none();
+        is_newest && !is_mapped(&path) && is_alone(&path)
+    };
+    if !is_free() {
         return None;
     }
-    let moved = move_file(fd, &path, &destination);
-    if moved.is_err() {
+    let _mark = staging.names.mark_moving(image.id()).ok()?;
+    drop(lock);
+    let copied = CopiedImage::new(&path, &destination).ok()?;
+    let _lock = staging.names.lock().ok()?;
+    if !is_free() || !copied.is_whole(&path) {
         return None;
     }
+    copied.lay_over(fd, &destination).ok()?;
     staging.names.remove_name(NameState::Open, key, name, &path);
     image.discard();
     Some(())
 }
 
-fn move_file(fd: RawFd, image: &Path, destination: &Path) -> io::Result<()> {
-    let from = File::open(image)?;
-    let facts = from.metadata()?;
-    let to = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(facts.permissions().mode() & 0o7777)
-        .open(destination)?;
-    to.set_permissions(facts.permissions())?;
-    let mut part = vec![0; PART_BYTES];
-    let mut at = 0;
-    while at < facts.size() {
-        let len = from.read_at(&mut part, at)?;
-        if len == 0 {
-            break;
+/// The bytes of an image at their destination.
+struct CopiedImage {
+    copy: File,
+    image: Metadata,
+}
+
+impl CopiedImage {
+    fn new(image: &Path, destination: &Path) -> io::Result<Self> {
+        let from = File::open(image)?;
+        let facts = from.metadata()?;
+        let to = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(facts.permissions().mode() & 0o7777)
+            .open(destination)?;
+        to.set_permissions(facts.permissions())?;
+        let mut part = vec![0; PART_BYTES];
+        let mut at = 0;
+        while at < facts.size() {
+            let len = from.read_at(&mut part, at)?;
+            if len == 0 {
+                break;
+            }
+            // A part of zeros is a hole.
+            if part[..len].iter().any(|byte| *byte != 0) {
+                to.write_all_at(&part[..len], at)?;
+            }
+            at += len as u64;
         }
-        // A part of zeros is a hole.
-        if part[..len].iter().any(|byte| *byte != 0) {
-            to.write_all_at(&part[..len], at)?;
-        }
-        at += len as u64;
+        to.set_len(facts.size())?;
+        Ok(Self { copy: to, image: facts })
     }
-    to.set_len(facts.size())?;
-    let flags = kernel::open_flags(fd).ok_or_else(io::Error::last_os_error)? - OFlags::CREATE - OFlags::TRUNC;
-    let opened = rustix::fs::open(destination, flags | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
-    let position = kernel::position(fd).unwrap_or(0);
-    kernel::set_position(opened.as_raw_fd(), position);
-    if kernel::lay_over(opened.as_raw_fd(), fd) { Ok(()) } else { Err(io::Error::last_os_error()) }
+
+    /// Whether the image is as it was when it was copied, as far as can be seen: one may be cut by its number.
+    fn is_whole(&self, image: &Path) -> bool {
+        let of =
+            |facts: &Metadata| (facts.ino(), facts.size(), facts.mode(), facts.mtime(), facts.mtime_nsec());
+        fs::metadata(image).is_ok_and(|now| of(&now) == of(&self.image))
+    }
+
+    /// Has `fd` be open on the copy, which is at `destination`.
+    fn lay_over(&self, fd: RawFd, destination: &Path) -> io::Result<()> {
+        let flags =
+            kernel::open_flags(fd).ok_or_else(io::Error::last_os_error)? - OFlags::CREATE - OFlags::TRUNC;
+        let opened = rustix::fs::open(destination, flags | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
+        let file = |fd| kernel::identity(fd).map(|file| (file.device, file.inode));
+        if file(opened.as_raw_fd()) != file(self.copy.as_raw_fd()) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let position = kernel::position(fd).unwrap_or(0);
+        kernel::set_position(opened.as_raw_fd(), position);
+        if kernel::lay_over(opened.as_raw_fd(), fd) { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
 }
 
 /// Whether this process has the file mapped: a map stays with the image.

@@ -18,7 +18,8 @@ use rustix::{
 
 use super::{
     growth,
-    place::{FilePlace, LastLink},
+    name_turn::{NotYet, in_turn, lock_names},
+    place::{LastLink, StagedPlace},
     run_staging::{RunStaging, c_path, has_any_inside, staging},
     settle::settle,
 };
@@ -92,7 +93,7 @@ pub(crate) fn open(call: OpenCall<'_>) -> Option<RawFd> {
     if !may_cover || call.flags & NO_FILE != 0 {
         return None;
     }
-    match inside::run(|| plan(&call))? {
+    match in_turn(|| plan(&call))? {
         OpenPlan::Done(Ok(fd)) => Some(fd),
         OpenPlan::Done(Err(errno)) => {
             inside::set_errno(errno);
@@ -138,40 +139,40 @@ fn stream_flags(mode: &[u8]) -> Option<c_int> {
     Some(access | makes | only_new | on_exec)
 }
 
-fn plan(call: &OpenCall<'_>) -> Option<OpenPlan> {
+fn plan(call: &OpenCall<'_>) -> Option<Result<OpenPlan, NotYet>> {
     let staging = staging()?;
     if !call.begins_empty() && !has_any_inside() {
         return None;
     }
     let is_kept = call.has(libc::O_NOFOLLOW) || call.has(MADE_NEW);
     let last = if is_kept { LastLink::Kept } else { LastLink::Followed };
-    let place = FilePlace::of(call.folder, call.path, last)?;
+    let place = StagedPlace::of(call.folder, call.path, last)?;
     if !call.writes() {
-        return call.open_there(&place.image()?.image).map(OpenPlan::Done);
+        return call.open_there(&place.image()?.image).map(|opened| Ok(OpenPlan::Done(opened)));
     }
     // While names do not change, an image that has one is not taken over by the launcher.
-    let lock = staging.names.lock().ok()?;
+    let Ok(lock) = lock_names(staging, &[&place])? else { return Some(Err(NotYet)) };
     if let Some(image) = staging.names.image(NameState::Open, place.key, &place.name)
         && let Some(opened) = call.open_there(&image)
     {
-        return Some(OpenPlan::Done(opened));
+        return Some(Ok(OpenPlan::Done(opened)));
     }
     let is_staged = call.begins_empty() && staging.takes(call, &place);
     if let Some(image) = staging.names.image(NameState::Sealed, place.key, &place.name) {
         if call.has(MADE_NEW) {
-            return Some(OpenPlan::Done(Err(libc::EEXIST)));
+            return Some(Ok(OpenPlan::Done(Err(libc::EEXIST))));
         }
         if !is_staged {
-            return Some(OpenPlan::After(image));
+            return Some(Ok(OpenPlan::After(image)));
         }
     }
     let made = if is_staged { make(staging, call, &place) } else { None };
     drop(lock);
-    made.map(|fd| OpenPlan::Done(Ok(fd)))
+    made.map(|fd| Ok(OpenPlan::Done(Ok(fd))))
 }
 
 /// A new image for the file at `place`; nothing where the plain call has to make it, or to refuse it.
-fn make(staging: &RunStaging, call: &OpenCall<'_>, place: &FilePlace) -> Option<RawFd> {
+fn make(staging: &RunStaging, call: &OpenCall<'_>, place: &StagedPlace) -> Option<RawFd> {
     let destination = place.path().filter(|path| prefix::covers(path))?;
     // A folder that was removed, or that another file system is mounted over, is not where its path leads.
     if FolderKey::at(destination.parent()?).ok()? != place.key {
@@ -214,7 +215,7 @@ fn dressed(fd: RawFd, old: Option<&Stat>) -> Option<()> {
 /// The file that is at the destination, if any; nothing where the plain call would be refused, or the file could not take its place
 /// by a rename.
 #[expect(clippy::option_option, reason = "none of either is another answer")]
-fn old_file(call: &OpenCall<'_>, place: &FilePlace) -> Option<Option<Stat>> {
+fn old_file(call: &OpenCall<'_>, place: &StagedPlace) -> Option<Option<Stat>> {
     let folder = &place.folder;
     let may =
         |name: &std::ffi::OsStr, access| rustix::fs::accessat(folder, name, access, AtFlags::EACCESS).is_ok();
@@ -237,7 +238,7 @@ fn old_file(call: &OpenCall<'_>, place: &FilePlace) -> Option<Option<Stat>> {
 }
 
 /// Whether this user may replace the file, where the folder lets everybody write.
-fn may_rename_over(place: &FilePlace, old: &Stat) -> bool {
+fn may_rename_over(place: &StagedPlace, old: &Stat) -> bool {
     let user = rustix::process::geteuid().as_raw();
     let Ok(folder) = rustix::fs::fstat(&place.folder) else { return false };
     let is_sticky = Mode::from_raw_mode(folder.st_mode).contains(Mode::SVTX);
@@ -246,7 +247,7 @@ fn may_rename_over(place: &FilePlace, old: &Stat) -> bool {
 
 impl RunStaging {
     /// Whether files of this kind are staged.
-    fn takes(&self, call: &OpenCall<'_>, place: &FilePlace) -> bool {
+    fn takes(&self, call: &OpenCall<'_>, place: &StagedPlace) -> bool {
         let name = place.name.as_bytes();
         let has = |part: &[u8]| name.windows(part.len()).any(|window| window == part);
         // The loader opens libraries by calls that no hook sees, and a file that is made to exclude others has to be seen by them.

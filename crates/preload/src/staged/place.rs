@@ -29,13 +29,13 @@ pub(crate) enum LastLink {
 
 /// The place of a file: a folder and the name there.
 #[derive(Debug)]
-pub(super) struct FilePlace {
+pub(super) struct StagedPlace {
     pub(super) folder: OwnedFd,
     pub(super) key: FolderKey,
     pub(super) name: OsString,
 }
 
-impl FilePlace {
+impl StagedPlace {
     /// Where `path`, relative to the open folder `folder`, leads; nothing where that is no file's name.
     pub(super) fn of(folder: RawFd, path: &std::ffi::CStr, last: LastLink) -> Option<Self> {
         let path = path_bytes(path)?;

@@ -28,7 +28,7 @@ use crate::{
     program_file::{BlockReader, ByteSource, ProgramFile},
     run_counts,
     slots::{self, SlotKind},
-    writers,
+    staged, writers,
 };
 
 /// Who reads by a descriptor.
@@ -239,6 +239,7 @@ pub(crate) fn left_open(fd: RawFd) {
 
 /// `fd` is about to be closed, or to become another file.
 pub(crate) fn closing(fd: RawFd) {
+    staged::forget(fd);
     unlocking(fd);
     if slots::kind(fd) == SlotKind::Plain {
         return;
@@ -256,6 +257,10 @@ pub(crate) fn closing(fd: RawFd) {
 
 /// The program is about to close the numbers from `first` to `last`.
 pub(crate) fn closing_between(first: u32, last: u32) {
+    staged::forget_between(first, last);
+    if !slots::has_any() {
+        return;
+    }
     let _cleared = inside::run(|| {
         let is_closed = |fd: &RawFd| u32::try_from(*fd).is_ok_and(|fd| (first..=last).contains(&fd));
         let held = slots::changing();

@@ -9,7 +9,7 @@ use libc::{c_char, c_int, c_uint, c_void, sockaddr, socklen_t};
 use super::exported;
 use crate::{
     give_way::{self, GivenUp},
-    inside, kernel, own_numbers, real,
+    inside, kernel, own_numbers, real, staged,
 };
 
 /// What a call that makes a descriptor answers.
@@ -31,6 +31,7 @@ impl MadeAnswer for c_int {
     fn note(&self) {
         if *self > 0 {
             own_numbers::forget(*self);
+            staged::forget(*self);
         }
     }
 }

@@ -37,7 +37,7 @@ unsafe fn parts_written(
     (parts, count): (*const iovec, c_int),
     write: impl Fn(*const iovec, c_int, usize) -> ssize_t,
 ) -> ssize_t {
-    let len = if staged::is_on() { kernel::parts_len(parts, count) } else { None };
+    let len = if staged::is_staged(fd) { kernel::parts_len(parts, count) } else { None };
     let Some(len) = len else { return write(parts, count, 0) };
     written(fd, len, |done| {
         if done == 0 {

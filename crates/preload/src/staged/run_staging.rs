@@ -4,8 +4,11 @@
 
 use std::{
     env,
-    ffi::{CStr, CString},
-    os::{fd::RawFd, unix::ffi::OsStringExt},
+    ffi::{CStr, CString, OsStr},
+    os::{
+        fd::RawFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
     path::{Path, PathBuf},
     sync::{
         OnceLock,
@@ -16,7 +19,7 @@ use std::{
 use forebay_scratch::{RUN_VARIABLE, RunCounter};
 use forebay_stage::{ProgramNames, ProgramRoom};
 
-use crate::{inside, kernel, run_counts};
+use crate::{inside, kernel, prefix::PathText, run_counts};
 
 /// Where the program's files are staged.
 #[derive(Debug)]
@@ -35,6 +38,8 @@ const OFF: u8 = 1;
 const ON: u8 = 2;
 /// Whether anything is staged in this process.
 static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
+/// The folder of the launcher, in memory that needs no allocator.
+static FOLDER: OnceLock<Option<PathText>> = OnceLock::new();
 static STAGING: OnceLock<Option<RunStaging>> = OnceLock::new();
 
 /// True where the program's files are staged.
@@ -46,12 +51,36 @@ pub(crate) fn is_on() -> bool {
     }
 }
 
+/// Looks for the variables, once: another thread may change them later, and what the C library has given is not there then. Called when
+/// the library is loaded, and before that by a library that is loaded earlier and opens files.
 #[cold]
+#[inline(never)]
 fn begin() -> bool {
-    // SAFETY: the name ends with a zero byte; nothing but whether there is one is asked.
-    let is_on = !unsafe { libc::getenv(c"FOREBAY_RUN_IMAGES".as_ptr()) }.is_null();
+    if FOLDER.get().is_none() {
+        // SAFETY: the name ends with a zero byte.
+        let folder = unsafe { libc::getenv(c"FOREBAY_RUN_IMAGES".as_ptr()) };
+        // SAFETY: what the C library gives is null or a text of C; it is copied at once.
+        let folder = (!folder.is_null()).then(|| unsafe { CStr::from_ptr(folder) });
+        // Found before it is set: a child that is forked meanwhile waits for no thread of its parent.
+        let _is_first = FOLDER.set(folder.and_then(PathText::copied));
+    }
+    let is_on = matches!(FOLDER.get(), Some(Some(_)));
     MODE.store(if is_on { ON } else { OFF }, Relaxed);
     is_on
+}
+
+extern "C" fn at_load() {
+    begin();
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+/// Whether staging was found to be on; nobody is asked.
+#[inline]
+pub(super) fn is_known_on() -> bool {
+    MODE.load(Relaxed) == ON
 }
 
 pub(super) fn staging() -> Option<&'static RunStaging> {
@@ -63,7 +92,7 @@ pub(super) fn staging() -> Option<&'static RunStaging> {
 }
 
 fn from_environment() -> Option<RunStaging> {
-    let folder = PathBuf::from(env::var_os("FOREBAY_RUN_IMAGES")?);
+    let folder = PathBuf::from(OsStr::from_bytes(FOLDER.get()?.as_ref()?.get()));
     let run = env::var_os(RUN_VARIABLE)?;
     let is_write_only = env::var_os("FOREBAY_STAGE_WRITES").is_some_and(|value| value == "write-only");
     let names = ProgramNames::of_run(Path::new(&run));
@@ -74,10 +103,8 @@ fn from_environment() -> Option<RunStaging> {
 
 /// Whether `fd` is open on a file in the staging area. Nothing is allocated: signal handlers write, to pipes and terminals for instance.
 pub(super) fn is_image(fd: RawFd) -> bool {
-    // SAFETY: the name ends with a zero byte.
-    let folder = unsafe { libc::getenv(c"FOREBAY_RUN_IMAGES".as_ptr()) };
-    // SAFETY: what the C library gives is null or a text of C; a program that changes its environment does so in none of its other threads.
-    !folder.is_null() && kernel::is_in_folder(fd, unsafe { CStr::from_ptr(folder) }.to_bytes())
+    let Some(Some(folder)) = FOLDER.get() else { return false };
+    kernel::is_in_folder(fd, folder.get())
 }
 
 /// True where a process of the run has begun to write a file in the staging area.

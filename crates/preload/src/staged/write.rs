@@ -26,10 +26,10 @@ pub(crate) fn written(fd: RawFd, len: usize, write: impl Fn(usize) -> ssize_t) -
         return write(0);
     }
     let len = len.min(MOST_AT_ONCE);
-    make_room(fd, len);
+    let is_staged = make_room(fd, len);
     let mut done = 0;
     loop {
-        let answer = with_space(fd, || write(done));
+        let answer = with_space(fd, is_staged, || write(done));
         let Ok(more) = usize::try_from(answer) else {
             return if done == 0 { answer } else { answer_of(done) };
         };
@@ -46,40 +46,52 @@ pub(crate) fn copied(fd: RawFd, len: usize, copy: impl Fn(usize) -> ssize_t) -> 
         return copy(len);
     }
     let len = len.min(COPIED_AT_ONCE);
-    make_room(fd, len);
-    with_space(fd, || copy(len))
+    let _is_staged = make_room(fd, len);
+    with_space(fd, true, || copy(len))
+}
+
+/// Whether what is written by `fd` may be for a staged file.
+pub(crate) fn is_staged(fd: RawFd) -> bool {
+    is_on()
+        && inside::is_program()
+        && growth::use_credit(fd, 1).unwrap_or_else(|| growth::take(fd, 1) != RoomAnswer::NoneNeeded)
 }
 
 fn answer_of(done: usize) -> ssize_t {
     ssize_t::try_from(done).unwrap_or(ssize_t::MAX)
 }
 
-/// Takes room for `len` bytes. Where the area has none, other files leave it, or the file itself goes to its destination; one that cannot
-/// takes more than its share.
-fn make_room(fd: RawFd, len: usize) {
+/// Takes room for `len` bytes, and says whether `fd` is open on a staged file. Where the area has none, other files leave it, or the file itself
+/// goes to its destination; one that cannot takes more than its share.
+fn make_room(fd: RawFd, len: usize) -> bool {
     let len = len as u64;
-    if growth::has_credit(fd, len) {
-        return;
+    if let Some(is_staged) = growth::use_credit(fd, len) {
+        return is_staged;
     }
-    let RoomAnswer::Refused { looks } = growth::take(fd, len) else { return };
+    let looks = match growth::take(fd, len) {
+        RoomAnswer::NoneNeeded => return false,
+        RoomAnswer::Taken => return true,
+        RoomAnswer::Refused { looks } => looks,
+    };
     // What was taken since the last look may be more than what was written.
     growth::wait_for_look(looks);
-    let RoomAnswer::Refused { .. } = growth::take(fd, len) else { return };
+    let RoomAnswer::Refused { .. } = growth::take(fd, len) else { return true };
     if !wait_for_others(fd) {
-        return;
+        return true;
     }
-    let RoomAnswer::Refused { looks } = growth::take(fd, len) else { return };
+    let RoomAnswer::Refused { looks } = growth::take(fd, len) else { return true };
     growth::wait_for_look(looks);
-    let RoomAnswer::Refused { .. } = growth::take(fd, len) else { return };
+    let RoomAnswer::Refused { .. } = growth::take(fd, len) else { return true };
     let _is_moved = inside::run(|| move_to_destination(fd));
     growth::let_go_on(fd);
+    true
 }
 
 /// Calls `write`, which writes to `fd`, once more where the disk of the area was full and is not any more.
-fn with_space(fd: RawFd, write: impl Fn() -> ssize_t) -> ssize_t {
+fn with_space(fd: RawFd, is_staged: bool, write: impl Fn() -> ssize_t) -> ssize_t {
     let is_refused = |answer| answer == -1 && [libc::ENOSPC, libc::EDQUOT].contains(&inside::errno());
     let write = || {
-        let _writing = growth::was_staged(fd).then(WriterGuard::begin);
+        let _writing = is_staged.then(WriterGuard::begin);
         write()
     };
     let answer = write();

@@ -14,5 +14,6 @@ mod locks;
 mod maps;
 mod programs;
 mod races;
+mod staged;
 mod support;
 mod symbols;

@@ -1,0 +1,100 @@
+/* Calls of programs whose files are staged. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static void told(const char *what, int answer) { printf("%s: %s\n", what, answer < 0 ? strerror(errno) : "done"); }
+
+static int made(const char *name, const char *text) {
+    int fd = open(name, O_CREAT | O_TRUNC | O_WRONLY, 0644);
+    if (fd < 0 || write(fd, text, strlen(text)) < 0) return -1;
+    return close(fd);
+}
+
+static int added(const char *name, const char *text) {
+    int fd = open(name, O_WRONLY);
+    if (fd < 0 || write(fd, text, strlen(text)) < 0) return -1;
+    return close(fd);
+}
+
+/* Files are made; whoever reads the output does something to their names, and they are changed after a line of input. */
+static int names(void) {
+    if (made("one", "first") != 0 || made("moving", "image") != 0) return 1;
+    /* Open for writing: the launcher leaves both alone. */
+    int kept[] = {open("one", O_WRONLY), open("moving", O_WRONLY)};
+    puts("made");
+    fflush(stdout);
+    getchar();
+    told("rename", rename("one", "two"));
+    puts("now");
+    fflush(stdout);
+    getchar();
+    told("write", added("moving", "MORE"));
+    close(kept[0]);
+    close(kept[1]);
+    return 0;
+}
+
+static volatile int is_over;
+static char bytes[2 << 20];
+
+static void *writes(void *unused) {
+    int fd = open("/dev/null", O_WRONLY);
+    while (!is_over) write(fd, bytes, sizeof bytes);
+    return unused;
+}
+
+/* Variables are set while other threads write. */
+static int variables(void) {
+    pthread_t threads[2];
+    char name[64];
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, writes, NULL);
+    for (int i = 0; i < 20000; i++) {
+        snprintf(name, sizeof name, "VARIABLE_%d", i);
+        setenv(name, "x", 1);
+    }
+    is_over = 1;
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    puts("set");
+    return 0;
+}
+
+static int handler_file;
+
+static void handler(int number) {
+    (void)number;
+    write(handler_file, "in the handler\n", 15);
+}
+
+/* Prints how many bytes of its own stack a handler needs that writes to a file. */
+static int handlers(void) {
+    enum { STACK = 256 << 10 };
+    unsigned char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t own = {.ss_sp = stack, .ss_size = STACK};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    handler_file = open("log", O_CREAT | O_APPEND | O_WRONLY, 0644);
+    /* The loader looks for the function at its first call, and uses much of the stack. */
+    write(STDOUT_FILENO, "", 0);
+    memset(stack, 0xa5, STACK);
+    sigaltstack(&own, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGUSR1);
+    int left = 0;
+    while (stack[left] == 0xa5) left++;
+    printf("%d\n", STACK - left);
+    return 0;
+}
+
+int main(int count, char **words) {
+    if (count != 3 || chdir(words[2]) != 0) return 2;
+    if (strcmp(words[1], "names") == 0) return names();
+    if (strcmp(words[1], "variables") == 0) return variables();
+    return handlers();
+}

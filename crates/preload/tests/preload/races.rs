@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use forebay_scratch::RunCounter;
+
 use crate::support::{Set, c_program};
 
 /// What `races` prints on a copy of a file of numbers from 0 on.
@@ -11,7 +13,9 @@ fn on_copy(how: &str, rounds: &str) -> String {
     fs::write(set.path("a"), numbers).unwrap();
     set.settle();
     set.place(&["a"]);
-    set.run(c_program("races"), &[how, set.path("a").to_str().unwrap(), rounds]).good()
+    let ran = set.run(c_program("races"), &[how, set.path("a").to_str().unwrap(), rounds]);
+    assert!(ran.count(RunCounter::OpensOnCopy) > 0, "{:?}", ran.counts);
+    ran.good()
 }
 
 #[test]

@@ -19,6 +19,7 @@ use std::{
 };
 
 use forebay_source::descriptors::stay_unseen;
+use rustix::fs::FileType;
 
 use crate::{inside, kernel, own_numbers};
 
@@ -174,8 +175,15 @@ fn from_environment() -> Option<OriginPrefix> {
     };
     // SAFETY: the text ends with a zero byte, and there is room for the longest path.
     let real = PathText::written(|into| unsafe { libc::realpath(given.bytes.as_ptr().cast(), into) });
-    if real.is_none() {
-        say_wrong(value, "there is no such folder");
+    let is_folder = |path: &PathText| {
+        let facts = CStr::from_bytes_until_nul(&path.bytes).ok().and_then(|path| rustix::fs::stat(path).ok());
+        // One that may not be asked for is no reason to complain.
+        facts.is_none_or(|facts| FileType::from_raw_mode(facts.st_mode) == FileType::Directory)
+    };
+    match &real {
+        None => say_wrong(value, "there is no such folder"),
+        Some(real) if !is_folder(real) => say_wrong(value, "is not a folder"),
+        Some(_) => {}
     }
     Some(OriginPrefix { given, real: real.unwrap_or(given) })
 }

@@ -71,7 +71,11 @@ fn without_a_prefix_without_a_tier_and_with_wrong_settings_nothing_is_done() {
 fn a_prefix_that_cannot_be_one_is_told_in_one_line_unless_the_launcher_has_looked_at_it() {
     let set = Set::new(&[("a", 1000)]);
     let path = set.path("a").display().to_string();
-    for (prefix, why) in [("relative", "is not an absolute path"), ("/no/such", "there is no such folder")] {
+    for (prefix, why) in [
+        ("relative", "is not an absolute path"),
+        ("/no/such", "there is no such folder"),
+        ("/etc/passwd", "is not a folder"),
+    ] {
         let by_hand = |command: &mut std::process::Command| {
             command.env("FOREBAY_ORIGIN", prefix).env_remove("FOREBAY_RUN").output().unwrap()
         };

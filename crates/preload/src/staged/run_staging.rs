@@ -3,7 +3,6 @@
 #![expect(unsafe_code, reason = "asks the C library for variables without allocating")]
 
 use std::{
-    env,
     ffi::{CStr, CString, OsStr},
     os::{
         fd::RawFd,
@@ -16,7 +15,7 @@ use std::{
     },
 };
 
-use forebay_scratch::{RUN_VARIABLE, RunCounter};
+use forebay_scratch::RunCounter;
 use forebay_stage::{ProgramNames, ProgramRoom};
 
 use crate::{inside, kernel, prefix::PathText, run_counts};
@@ -33,13 +32,22 @@ pub(super) struct RunStaging {
     pub(super) is_write_only: bool,
 }
 
+/// What the launcher says, in memory that needs no allocator.
+#[derive(Debug)]
+struct StagingVariables {
+    /// The folder of the launcher.
+    images: PathText,
+    /// That of the run.
+    run: PathText,
+    is_write_only: bool,
+}
+
 const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
 const ON: u8 = 2;
 /// Whether anything is staged in this process.
 static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
-/// The folder of the launcher, in memory that needs no allocator.
-static FOLDER: OnceLock<Option<PathText>> = OnceLock::new();
+static VARIABLES: OnceLock<Option<StagingVariables>> = OnceLock::new();
 static STAGING: OnceLock<Option<RunStaging>> = OnceLock::new();
 
 /// True where the program's files are staged.
@@ -56,17 +64,39 @@ pub(crate) fn is_on() -> bool {
 #[cold]
 #[inline(never)]
 fn begin() -> bool {
-    if FOLDER.get().is_none() {
-        // SAFETY: the name ends with a zero byte.
-        let folder = unsafe { libc::getenv(c"FOREBAY_RUN_IMAGES".as_ptr()) };
-        // SAFETY: what the C library gives is null or a text of C; it is copied at once.
-        let folder = (!folder.is_null()).then(|| unsafe { CStr::from_ptr(folder) });
+    if VARIABLES.get().is_none() {
+        let found = || {
+            let (images, run) = (variable(c"FOREBAY_RUN_IMAGES")?, variable(c"FOREBAY_RUN")?);
+            let is_write_only =
+                variable(c"FOREBAY_STAGE_WRITES").is_some_and(|value| value.get() == b"write-only");
+            Some(StagingVariables { images, run, is_write_only })
+        };
         // Found before it is set: a child that is forked meanwhile waits for no thread of its parent.
-        let _is_first = FOLDER.set(folder.and_then(PathText::copied));
+        let _is_first = VARIABLES.set(found());
     }
-    let is_on = matches!(FOLDER.get(), Some(Some(_)));
+    let is_on = variables().is_some();
     MODE.store(if is_on { ON } else { OFF }, Relaxed);
     is_on
+}
+
+fn variable(name: &CStr) -> Option<PathText> {
+    // SAFETY: the name ends with a zero byte.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    // SAFETY: what the C library gives is null or a text of C; it is copied at once.
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }).and_then(PathText::copied)
+}
+
+fn variables() -> Option<&'static StagingVariables> {
+    VARIABLES.get()?.as_ref()
+}
+
+/// The folder of the run, where the program's files are staged.
+pub(crate) fn run_folder() -> Option<&'static Path> {
+    Some(path_of(&variables()?.run))
+}
+
+fn path_of(text: &PathText) -> &Path {
+    Path::new(OsStr::from_bytes(text.get()))
 }
 
 extern "C" fn at_load() {
@@ -92,10 +122,9 @@ pub(super) fn staging() -> Option<&'static RunStaging> {
 }
 
 fn from_environment() -> Option<RunStaging> {
-    let folder = PathBuf::from(OsStr::from_bytes(FOLDER.get()?.as_ref()?.get()));
-    let run = env::var_os(RUN_VARIABLE)?;
-    let is_write_only = env::var_os("FOREBAY_STAGE_WRITES").is_some_and(|value| value == "write-only");
-    let names = ProgramNames::of_run(Path::new(&run));
+    let StagingVariables { images, run, is_write_only } = if is_on() { variables()? } else { return None };
+    let (folder, is_write_only) = (path_of(images).to_owned(), *is_write_only);
+    let names = ProgramNames::of_run(path_of(run));
     let room = names.room(&folder);
     // On another node there is neither.
     folder.is_dir().then_some(RunStaging { folder, names, room, is_write_only })
@@ -103,8 +132,7 @@ fn from_environment() -> Option<RunStaging> {
 
 /// Whether `fd` is open on a file in the staging area. Nothing is allocated: signal handlers write, to pipes and terminals for instance.
 pub(super) fn is_image(fd: RawFd) -> bool {
-    let Some(Some(folder)) = FOLDER.get() else { return false };
-    kernel::is_in_folder(fd, folder.get())
+    variables().is_some_and(|variables| kernel::is_in_folder(fd, variables.images.get()))
 }
 
 /// True where a process of the run has begun to write a file in the staging area.

@@ -160,6 +160,19 @@ fn begin() -> bool {
     found.unwrap_or(false)
 }
 
+/// Notes the process while it has one thread: a child that is forked while another thread does so would wait for ever for what that thread began, as
+/// the C library holds forks and their handlers apart by a lock.
+extern "C" fn at_load() {
+    // SAFETY: the name ends with a zero byte; nothing but whether there is one is asked.
+    if !unsafe { libc::getenv(c"FOREBAY_ORIGIN".as_ptr()) }.is_null() {
+        inside::begin_process();
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
 fn from_environment() -> Option<OriginPrefix> {
     // SAFETY: the name ends with a zero byte.
     let variable = unsafe { libc::getenv(c"FOREBAY_ORIGIN".as_ptr()) };

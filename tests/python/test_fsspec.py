@@ -64,6 +64,13 @@ def test_folders_and_files_in_files_are_the_errors_of_the_local_file_system(fold
         assert isinstance(fs.cat_ranges([str(path)], 0, 4)[0], kind)
 
 
+def test_no_error_is_its_own_cause(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(forebay.ForebayError) as raised:
+        bare().cat_file(str(tmp_path / "pipe"))
+    assert raised.value.__cause__ is not raised.value
+
+
 def test_zarr_finds_nothing_where_a_key_is_a_folder_or_lies_in_a_file(tmp_path: Path) -> None:
     zarr.create_array(tmp_path / "z.zarr", shape=(4,), dtype="f4", name="x")
     store = zarr.storage.FsspecStore.from_url(f"forebay://{tmp_path}/z.zarr", read_only=True, storage_options={"tiers": []})

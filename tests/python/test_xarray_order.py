@@ -97,10 +97,14 @@ def test_the_order_is_that_of_a_saved_index_too(tmp_path: Path, monkeypatch: pyt
             file[name] = 1
     os.utime(tmp_path / "a.h5", (1e9, 1e9))
     time.sleep(2.1)  # its status changed a moment ago, and what may still change is not saved
-    for _ in range(2):
-        with forebay.File(tmp_path / "a.h5") as opened:
-            assert list(opened) == names
-    assert len(list((tmp_path / "cache/index").iterdir())) == 1
+    with forebay.File(tmp_path / "a.h5") as opened:
+        assert list(opened) == names
+    (index,) = (tmp_path / "cache/index").iterdir()
+    made = index.stat()
+    with forebay.File(tmp_path / "a.h5") as opened:
+        assert list(opened) == names
+    # One that could not be used would have been made anew.
+    assert (index.stat().st_ino, index.stat().st_mtime_ns) == (made.st_ino, made.st_mtime_ns)
 
 
 @pytest.mark.parametrize("names", [FEW, MANY], ids=["few", "many"])
@@ -140,6 +144,46 @@ def test_what_a_link_to_another_file_leads_to_stands_in_the_place_of_the_link(tm
         assert list(file) == ["z", "middle", "a"]
 
 
+def test_links_inside_a_linked_group_keep_their_order_among_what_is_beside_them(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        for number in range(4):
+            file[f"block{number}"] = np.full(3, number)
+    with h5py.File(tmp_path / "entry.h5", "w", track_order=True) as file:
+        entry = file.create_group("entry", track_order=True)
+        for number in (2, 0):
+            entry[f"data{number}"] = h5py.ExternalLink("data.h5", f"/block{number}")
+        entry["own"] = np.arange(3)
+        for number in (3, 1):
+            entry[f"data{number}"] = h5py.ExternalLink("data.h5", f"/block{number}")
+    with h5py.File(tmp_path / "a.h5", "w", track_order=True) as file:
+        file["z"] = np.arange(3)
+        file["entry"] = h5py.ExternalLink("entry.h5", "/entry")
+        file["a"] = np.arange(3)
+    inside = ["data2", "data0", "own", "data3", "data1"]
+    with forebay.File(tmp_path / "a.h5") as file:
+        assert list(file) == ["z", *[f"entry/{name}" for name in inside], "a"]
+        for number in range(4):
+            np.testing.assert_array_equal(file[f"entry/data{number}"][:], np.full(3, number))
+    with forebay.File(tmp_path / "entry.h5") as file:
+        assert list(file) == [f"entry/{name}" for name in inside]
+
+
+def test_an_axis_without_a_name_is_a_dimension_of_its_group_as_long(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w", track_order=True) as file:
+        for where in (file, file.create_group("g", track_order=True)):
+            where["scale"] = np.arange(3)
+            where["scale"].make_scale("scale")
+            where["named"] = np.zeros((3, 2))
+            where["named"].dims[0].attach_scale(where["scale"])
+            where["other"] = np.zeros((3, 5, 3))
+            where["last"] = np.zeros((5, 3))
+    for group in ("/", "g"):
+        with xr.open_dataset(tmp_path / "a.h5", engine="netcdf4", group=group) as theirs:
+            wanted = {name: one.dims for name, one in theirs.variables.items()}
+        with xr.open_dataset(tmp_path / "a.h5", engine="forebay", group=group) as ours:
+            assert {name: one.dims for name, one in ours.variables.items()} == wanted
+
+
 def test_axes_that_grow_are_others_than_those_that_do_not(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("fixed", shape=(3, 4), dtype="f4")
@@ -167,6 +211,24 @@ def test_zarr_has_the_order_of_its_documents(tmp_path: Path, version: Any) -> No
         same_order(ours, theirs)
         assert list(ours) == list(reversed(sorted(FEW, key=str.lower)))
     assert zarr.open_group(path, mode="r").attrs.asdict() == attrs
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_groups_of_zarr_have_the_order_of_its_documents(tmp_path: Path, version: Any) -> None:
+    paths = ["/", "/b", "/a", "/c", "/b/x", "/a/y", "/a/y/deep"]
+    tree = xr.DataTree.from_dict({path: xr.Dataset({"v": ("x", np.arange(3.0))}) for path in paths})
+    tree.to_zarr(tmp_path / "a.zarr", zarr_format=version)
+    ours, theirs = (list(xr.open_groups(tmp_path / "a.zarr", engine=engine)) for engine in ("forebay", "zarr"))
+    assert ours == theirs and set(ours) == set(paths)
+
+
+def test_names_of_enumerated_values_may_have_commas(tmp_path: Path) -> None:
+    members = {"a, b": 0, "c=1, d": 1, "e": -2}
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("e", data=np.array([0, 1, -2], "i1"), dtype=h5py.enum_dtype(members, "i1"))
+    with xr.open_dataset(tmp_path / "a.h5", engine="forebay") as ours:
+        np.testing.assert_array_equal(ours["e"].values, [0, 1, -2])
+        assert "e" in ours["e"].encoding["dtype"].metadata["enum"]
 
 
 def test_enumerations_are_written_back_under_the_names_of_their_types(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 //! Walks all links of a file and describes what they lead to.
 
-use std::{collections::HashMap, rc::Rc};
+use std::{
+    collections::{HashMap, VecDeque},
+    rc::Rc,
+};
 
 use forebay_container::{Alias, Attribute, Container, Dtype, Group, Refused, SCALE_LIST, Variable};
 use forebay_source::{Error, ErrorKind, Locator, Origin, Result, SourceId};
@@ -14,7 +17,7 @@ use crate::{
     group,
     message::{self, link::Target},
     swmr,
-    walk_order::WalkOrder,
+    walk_order::{LinkPlace, WalkOrder},
 };
 
 /// Groups nested deeper are refused: no one names them, and their names add up.
@@ -86,7 +89,7 @@ fn new_walk(origin: &dyn Origin, types: NamedTypes) -> ContainerWalk<'_> {
         scales: HashMap::new(),
         enumerations: HashMap::new(),
         order: WalkOrder::default(),
-        deferred: Vec::new(),
+        deferred: VecDeque::new(),
         external_hops: 0,
         name_bytes: 0,
     }
@@ -144,7 +147,7 @@ struct Deferred {
     name: String,
     external_hops: usize,
     /// Where it stands in the file.
-    place: u64,
+    place: LinkPlace,
 }
 
 /// What is known while a file is walked.
@@ -160,8 +163,8 @@ struct ContainerWalk<'a> {
     /// By what they are: the names of enumerations.
     enumerations: HashMap<String, String>,
     order: WalkOrder,
-    /// Soft and external links that were met.
-    deferred: Vec<Deferred>,
+    /// Soft and external links that were met, first to last.
+    deferred: VecDeque<Deferred>,
     /// External links that led to where the walk is now.
     external_hops: usize,
     name_bytes: u64,
@@ -174,7 +177,7 @@ impl ContainerWalk<'_> {
         let root = self.files.file(main).root;
         self.object((main, root), String::new())?;
         // Soft and external links wait until everything has its own name: a second name is an alias.
-        while let Some(link) = self.deferred.pop() {
+        while let Some(link) = self.deferred.pop_front() {
             if let Err(error) = self.follow(&link) {
                 self.refuse(link.name, &error);
             }
@@ -187,9 +190,10 @@ impl ContainerWalk<'_> {
         let mut stack = vec![Pending { group: first, to: Target::Object(first.1), name, depth: 0 }];
         let mut is_first = true;
         while let Some(Pending { group, to, name, depth }) = stack.pop() {
-            let place = self.order.meet();
+            self.order.meet();
             let Target::Object(address) = to else {
-                self.deferred.push(Deferred { group, to, name, external_hops: self.external_hops, place });
+                let (external_hops, place) = (self.external_hops, self.order.last_met());
+                self.deferred.push_back(Deferred { group, to, name, external_hops, place });
                 continue;
             };
             let object = (group.0, address);
@@ -269,7 +273,7 @@ impl ContainerWalk<'_> {
         if self.external_hops > MOST_HOPS {
             return Err(Error::new(ErrorKind::NotFound, "files that link to each other without end"));
         }
-        self.order.follow(link.place);
+        self.order.follow(&link.place);
         self.object(target, link.name.clone())
     }
 

@@ -2,30 +2,43 @@
 //!
 //! Such links are followed last, once everything has its own name.
 
-/// Where something stands in the file: when the walk met it, or the link that led to it, and when it was described.
-type FilePlace = (u64, u64);
+use std::{cmp::Ordering, iter, rc::Rc};
+
+/// Where a link stands in the file: when the walk met those that led to it, the outermost first, and itself.
+pub(crate) type LinkPlace = Rc<[u64]>;
+
+/// Where something that was described stands: inside a link that was followed, or nowhere inside, and when the walk met it.
+#[derive(Debug)]
+struct WalkPlace {
+    inside: LinkPlace,
+    met: u64,
+}
 
 /// The places of all that was described, in the order it was described in.
 #[derive(Debug, Default)]
 pub(crate) struct WalkOrder {
     /// How many links the walk has met.
     met: u64,
-    /// The place of the soft or external link that is followed now.
-    link: Option<u64>,
-    variables: Vec<FilePlace>,
-    groups: Vec<FilePlace>,
+    /// The place of the soft or external link that is followed now; empty before any is.
+    inside: LinkPlace,
+    variables: Vec<WalkPlace>,
+    groups: Vec<WalkPlace>,
 }
 
 impl WalkOrder {
-    /// Notes that the next link was met, and gives its place.
-    pub(crate) fn meet(&mut self) -> u64 {
+    /// Notes that the next link was met.
+    pub(crate) fn meet(&mut self) {
         self.met += 1;
-        self.link.unwrap_or(self.met)
     }
 
-    /// Notes that what is met from now on stands in the place of a link, `place`.
-    pub(crate) fn follow(&mut self, place: u64) {
-        self.link = Some(place);
+    /// The place of the link that was met last.
+    pub(crate) fn last_met(&self) -> LinkPlace {
+        self.inside.iter().copied().chain(iter::once(self.met)).collect()
+    }
+
+    /// Notes that what is met from now on stands in the place of a link.
+    pub(crate) fn follow(&mut self, place: &LinkPlace) {
+        self.inside = Rc::clone(place);
     }
 
     /// Notes that a variable was described.
@@ -38,8 +51,8 @@ impl WalkOrder {
         self.groups.push(self.place());
     }
 
-    fn place(&self) -> FilePlace {
-        (self.link.unwrap_or(self.met), self.met)
+    fn place(&self) -> WalkPlace {
+        WalkPlace { inside: Rc::clone(&self.inside), met: self.met }
     }
 
     /// Sorts what was described of a file by its places.
@@ -49,10 +62,17 @@ impl WalkOrder {
     }
 }
 
-fn sort<T>(places: Vec<FilePlace>, all: &mut Vec<T>) {
-    let mut placed: Vec<(FilePlace, T)> = places.into_iter().zip(all.drain(..)).collect();
-    placed.sort_by_key(|(place, _)| *place);
+fn sort<T>(places: Vec<WalkPlace>, all: &mut Vec<T>) {
+    let mut placed: Vec<(WalkPlace, T)> = places.into_iter().zip(all.drain(..)).collect();
+    placed.sort_by(|(left, _), (right, _)| left.compare(right));
     all.extend(placed.into_iter().map(|(_, one)| one));
+}
+
+impl WalkPlace {
+    fn compare(&self, other: &Self) -> Ordering {
+        let [own, other] = [self, other].map(|place| place.inside.iter().chain(iter::once(&place.met)));
+        own.cmp(other)
+    }
 }
 
 #[cfg(test)]
@@ -60,20 +80,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_link_leads_to_stands_where_the_link_does() {
+    fn what_links_lead_to_stands_where_they_do_among_what_is_beside_them() {
         let mut order = WalkOrder::default();
-        order.meet();
-        order.add_variable();
-        let link = order.meet();
-        order.meet();
-        order.add_variable();
-        order.follow(link);
-        order.meet();
-        order.add_variable();
-        order.meet();
-        order.add_variable();
-        let (mut names, mut groups) = (vec!["first", "last", "linked", "linked too"], Vec::<()>::new());
-        order.sort(&mut names, &mut groups);
-        assert_eq!(names, ["first", "linked", "linked too", "last"]);
+        let mut names = Vec::new();
+        let mut add = |order: &mut WalkOrder, name: &'static str| {
+            order.meet();
+            order.add_variable();
+            names.push(name);
+        };
+        let meet = |order: &mut WalkOrder| {
+            order.meet();
+            order.last_met()
+        };
+        add(&mut order, "first");
+        let link = meet(&mut order);
+        add(&mut order, "last");
+        order.follow(&link);
+        let inner = [meet(&mut order), meet(&mut order)];
+        add(&mut order, "beside the inner links");
+        for (link, name) in inner.iter().zip(["one link inside", "another link inside"]) {
+            order.follow(link);
+            add(&mut order, name);
+        }
+        order.sort(&mut names, &mut Vec::<()>::new());
+        let wanted = ["first", "one link inside", "another link inside", "beside the inner links", "last"];
+        assert_eq!(names, wanted);
     }
 }

@@ -156,6 +156,11 @@ impl OwnFolder {
         }
     }
 
+    /// True when the folder itself was removed: nothing can be made in it any more.
+    pub fn is_removed(&self) -> bool {
+        FileFacts::of(&self.descriptor).is_ok_and(|facts| facts.name_count == 0)
+    }
+
     /// The names of what is in the folder, in no order; those that are not UTF-8 are left out, as none of ours are so.
     pub fn names(&self) -> Result<Vec<String>> {
         self.names_in(Path::new("."))

@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -25,11 +26,15 @@ pub struct SharedFolder {
 
 /// The file whose lock is held.
 const LOCK: &str = "lock";
+/// Between looks at a folder that another process removes.
+const POLL: Duration = Duration::from_micros(200);
 
 impl SharedFolder {
-    /// The folder `name` in `parent`, made if need be; waits for at most `limit` while another process holds it alone.
+    /// The folder `name` in `parent`, made if need be; waits for at most `limit` while another process holds it alone. Where
+    /// `parent` itself was removed, it is not found.
     pub fn open(parent: &Arc<OwnFolder>, name: &str, limit: Duration) -> Result<(Self, Sharing)> {
         let until = Instant::now() + limit;
+        let may_retry = || Instant::now() < until && !parent.is_removed();
         loop {
             let opened = parent.subfolder(name).and_then(|folder| {
                 let folder = Arc::new(folder);
@@ -38,8 +43,8 @@ impl SharedFolder {
             });
             match opened {
                 // The last process to use it removed it meanwhile, or is about to under another name.
-                Err(error) if error.kind() == ErrorKind::NotFound && Instant::now() < until => {}
-                Ok((folder, _)) if !folder.is_in_place() && Instant::now() < until => {}
+                Err(error) if error.kind() == ErrorKind::NotFound && may_retry() => thread::sleep(POLL),
+                Ok((folder, _)) if !folder.is_in_place() && may_retry() => thread::sleep(POLL),
                 opened => return opened,
             }
         }
@@ -157,6 +162,15 @@ mod tests {
         fs::write(parent.path().join("job/letter"), "x").unwrap();
         alone.remove_if_last(remove_ours);
         assert_eq!(parent.names_in("job").unwrap(), ["letter"]);
+    }
+
+    #[test]
+    fn a_removed_parent_is_not_waited_for() {
+        let (_temporary, parent) = parent();
+        fs::remove_dir(parent.path()).unwrap();
+        let forever = Duration::from_secs(1 << 20);
+        let error = SharedFolder::open(&parent, "job", forever).unwrap_err();
+        assert_eq!((error.kind(), parent.is_removed()), (ErrorKind::NotFound, true));
     }
 
     #[test]

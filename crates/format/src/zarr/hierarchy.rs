@@ -92,11 +92,18 @@ impl Hierarchy {
         Ok(Self { root, nodes })
     }
 
-    /// The root, then all others in the order of the document that has them all, else by path.
+    /// The root, then each node before what is in it, those of one group in the order of the document that has them all, else by name.
     pub(super) fn in_order(nodes: BTreeMap<String, Node>) -> Vec<(String, Node)> {
-        let mut nodes: Vec<(String, Node)> = nodes.into_iter().collect();
-        nodes.sort_by_key(|(path, node)| (!path.is_empty(), node.place));
-        nodes
+        let place = |path: &str| nodes.get(path).map_or(usize::MAX, |node| node.place);
+        let key = |path: &str| -> Vec<(usize, String)> {
+            let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+            let names = path.split('/').map(str::to_owned);
+            ends.zip(names).map(|(end, name)| (place(&path[..end]), name)).collect()
+        };
+        let keys: Vec<_> = nodes.keys().map(|path| (!path.is_empty(), key(path))).collect();
+        let mut nodes: Vec<_> = keys.into_iter().zip(nodes).collect();
+        nodes.sort_by(|(left, _), (right, _)| left.cmp(right));
+        nodes.into_iter().map(|(_, node)| node).collect()
     }
 
     fn of_v2(store: &ZarrStore<'_>, files: Option<&[SourceId]>) -> Result<Self> {

@@ -232,11 +232,12 @@ def _encoded_type(variable: FileVariable, array: FileArray) -> Any:
     """The type as xarray writes it: ``str`` for texts, and with the names of its values for an enumeration."""
     if variable.dtype is None:
         return str if _is_text(variable) else array.dtype
-    words = re.fullmatch(r"enum \S+ \{(.*)\}", variable._facts[0]["dtype"])
+    words = re.fullmatch(r"enum \S+ \{(.*)\}", variable._facts[0]["dtype"], re.DOTALL)
     if words is None:
         return array.dtype
-    members = (member.rpartition("=") for member in words[1].split(", "))
-    names = {name: int(value) for name, _, value in members}
+    # Names may have commas and equals signs in them.
+    members = re.findall(r"(.*?)=(-?\d+)(?:, |$)", words[1], re.DOTALL)
+    names = {name: int(value) for name, value in members}
     own = variable.name.rpartition("/")[2]
     # A type without a name needs another than its variable has: both are written into one group.
     enum_name = (variable._facts[0]["type_name"] or f"{own}_enum").rpartition("/")[2]
@@ -306,7 +307,8 @@ def _phony_dimensions(file: File) -> dict[str, tuple[str, ...]]:
     named = {name for variable in file.values() for name in variable.dimensions if name}
     number, found = len(named), {}
     for group in _inner_first(set(by_group), file.groups):
-        known: list[tuple[str, tuple[int, bool]]] = []
+        # The dimensions of the group itself come first: an axis of their length without a name is one of them.
+        known = [(name, size) for name, size in map(_own_dimension, map(file.__getitem__, by_group[group])) if name]
         for name in by_group[group]:
             variable = file[name]
             shape = (*variable.shape, *_inner_shape(variable))
@@ -323,6 +325,13 @@ def _phony_dimensions(file: File) -> dict[str, tuple[str, ...]]:
                 axes.append(axis)
             found[name] = tuple(axes)
     return found
+
+
+def _own_dimension(variable: FileVariable) -> tuple[str, tuple[int, bool]]:
+    """The name, length and growth of the dimension that a variable stands for; no name where it stands for none."""
+    if variable.ndim != 1 or variable.dimensions != (variable.name.rpartition("/")[2],):
+        return "", (0, False)
+    return variable.dimensions[0], (variable.shape[0], _growing(variable)[0])
 
 
 def _inner_first(groups: set[str], order: tuple[str, ...]) -> list[str]:

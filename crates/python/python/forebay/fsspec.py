@@ -122,7 +122,10 @@ class ForebayFileSystem(ChainedFileSystem):  # type: ignore[misc]
         try:
             return self._origin.raw.open(path)
         except (NotFoundError, InvalidError) as error:
-            raise _as_local(error, path) from error
+            local = _as_local(error, path)
+            if local is error:
+                raise
+            raise local from error
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
         """Name, size and type, and what else is known."""

@@ -15,9 +15,11 @@
 //! |---|---|
 //! | `real` | the functions in whose place the hooks stand (`dlsym(RTLD_NEXT)`) |
 //! | `kernel` | system calls on descriptors by number, which pass no hook |
+//! | `path_text` | a path in memory that needs no allocator |
 //! | `prefix` | whether a path may lie under the origin's prefix |
 //! | `inside` | work of our own on a thread of the program: never re-entered, never panics, never changes `errno` |
 //! | `engine` | the tiers of this process, started by the first file that needs them |
+//! | `run_variables` | what the launcher says of staged writes, looked for once |
 //! | `run_counts` | what is counted for `forebay run` |
 //! | `program_file` | a file that is open and read from a copy or block by block |
 //! | `process_lock` | a lock that allocates nothing and that a forked child finds free |
@@ -61,12 +63,14 @@ mod manage;
 mod map_parts;
 mod own_numbers;
 mod own_writes;
+mod path_text;
 mod prefix;
 mod process_lock;
 mod program_file;
 mod real;
 mod reopened;
 mod run_counts;
+mod run_variables;
 mod slots;
 mod staged;
 mod writers;

@@ -8,7 +8,7 @@
 #![expect(unsafe_code, reason = "asks the C library for variables and folders without allocating")]
 
 use std::{
-    ffi::{CStr, c_char},
+    ffi::CStr,
     io::Write,
     os::unix::ffi::OsStrExt,
     path::Path,
@@ -21,7 +21,10 @@ use std::{
 use forebay_source::descriptors::stay_unseen;
 use rustix::fs::FileType;
 
-use crate::{inside, kernel, own_numbers};
+use crate::{
+    inside, kernel, own_numbers,
+    path_text::{PATH_BYTES, PathText},
+};
 
 /// The prefix as it is given, and with links resolved.
 #[derive(Debug)]
@@ -30,59 +33,8 @@ struct OriginPrefix {
     real: PathText,
 }
 
-/// A path in memory of its own.
-#[derive(Clone, Copy)]
-pub(crate) struct PathText {
-    bytes: [u8; PATH_BYTES],
-    len: usize,
-}
-
-/// No path is longer for the kernel.
-const PATH_BYTES: usize = 4096;
 /// A path is cut here where people are told of it.
 const LINE_PATH_BYTES: usize = 400;
-
-impl std::fmt::Debug for PathText {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&String::from_utf8_lossy(self.get()))
-    }
-}
-
-impl PathText {
-    /// The path that a setting of `value` names, unless it is too long: a dollar stands in it as `$$`.
-    fn of_setting(value: &[u8]) -> Option<Self> {
-        let mut text = Self { bytes: [0; PATH_BYTES], len: 0 };
-        let mut rest = value;
-        while let [first, after @ ..] = rest {
-            // The last byte stays zero: the text is handed to C.
-            *text.bytes[..PATH_BYTES - 1].get_mut(text.len)? = *first;
-            text.len += 1;
-            rest = if *first == b'$' { after.strip_prefix(b"$").unwrap_or(after) } else { after };
-        }
-        Some(text)
-    }
-
-    /// A path as it is, unless it is too long.
-    pub(crate) fn copied(path: &CStr) -> Option<Self> {
-        let mut text = Self { bytes: [0; PATH_BYTES], len: path.count_bytes() };
-        text.bytes[..PATH_BYTES - 1].get_mut(..text.len)?.copy_from_slice(path.to_bytes());
-        Some(text)
-    }
-
-    /// What `write` writes: a text that ends with a zero byte; nothing where it answers null.
-    fn written(write: impl FnOnce(*mut c_char) -> *mut c_char) -> Option<Self> {
-        let mut text = Self { bytes: [0; PATH_BYTES], len: 0 };
-        if write(text.bytes.as_mut_ptr().cast()).is_null() {
-            return None;
-        }
-        text.len = text.bytes.iter().position(|byte| *byte == 0)?;
-        Some(text)
-    }
-
-    pub(crate) fn get(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
 
 static PREFIX: OnceLock<Option<OriginPrefix>> = OnceLock::new();
 
@@ -187,9 +139,9 @@ fn from_environment() -> Option<OriginPrefix> {
         return None;
     };
     // SAFETY: the text ends with a zero byte, and there is room for the longest path.
-    let real = PathText::written(|into| unsafe { libc::realpath(given.bytes.as_ptr().cast(), into) });
+    let real = PathText::written(|into| unsafe { libc::realpath(given.as_c().as_ptr(), into) });
     let is_folder = |path: &PathText| {
-        let facts = CStr::from_bytes_until_nul(&path.bytes).ok().and_then(|path| rustix::fs::stat(path).ok());
+        let facts = rustix::fs::stat(path.as_c()).ok();
         // One that may not be asked for is no reason to complain.
         facts.is_none_or(|facts| FileType::from_raw_mode(facts.st_mode) == FileType::Directory)
     };
@@ -336,14 +288,6 @@ mod tests {
             assert!(!may(path), "{path}");
         }
         assert!(may("/x/../pfs/set/a"), "the kernel says where it leads");
-    }
-
-    #[test]
-    fn a_dollar_stands_twice_in_a_setting_and_a_path_has_to_fit() {
-        let path = |value: &[u8]| PathText::of_setting(value).map(|text| text.get().to_vec());
-        assert_eq!(path(b"/a/$$b/$$$$").as_deref(), Some(&b"/a/$b/$$"[..]));
-        assert_eq!(path(&[b'/'; PATH_BYTES - 1]).map(|path| path.len()), Some(PATH_BYTES - 1));
-        assert_eq!(path(&[b'/'; PATH_BYTES]), None);
     }
 
     #[test]

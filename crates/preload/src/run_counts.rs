@@ -1,14 +1,10 @@
 //! What is counted for `forebay run`: counters that all processes of a run share, where `FOREBAY_RUN` names their folder.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-    sync::OnceLock,
-};
+use std::{env, path::PathBuf, sync::OnceLock};
 
 use forebay_scratch::{RunCounter, RunCounters};
 
-use crate::staged;
+use crate::run_variables;
 
 static COUNTERS: OnceLock<Option<RunCounters>> = OnceLock::new();
 
@@ -18,8 +14,8 @@ pub(crate) fn begin() {
         return;
     }
     // Opened before it is set: a child that is forked meanwhile waits for no thread of its parent.
-    let run =
-        || staged::run_folder().map(Path::to_owned).or_else(|| env::var_os("FOREBAY_RUN").map(PathBuf::from));
+    let staged = || run_variables::get().map(|found| found.run().to_owned());
+    let run = || staged().or_else(|| env::var_os("FOREBAY_RUN").map(PathBuf::from));
     let opened = || RunCounters::open(&run()?).ok();
     if COUNTERS.set(opened()).is_ok() {
         add(RunCounter::Processes, 1);

@@ -41,5 +41,5 @@ pub(crate) use growth::{forget, forget_between};
 pub(crate) use names::{asked, changed, made_name, real_path, whole, whole_everywhere, whole_folder};
 pub(crate) use open::{OpenCall, open, open_stream};
 pub(crate) use place::LastLink;
-pub(crate) use run_staging::{is_on, run_folder};
+pub(crate) use run_staging::is_on;
 pub(crate) use write::{copied, is_staged, written};

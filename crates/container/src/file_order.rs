@@ -31,7 +31,8 @@ impl Container {
         let mut sorted = self.order.clone();
         sorted.sort_unstable();
         sorted.is_empty()
-            || (sorted.len() == self.variables.len() && sorted.into_iter().eq(0..self.variables.len() as u32))
+            || (sorted.len() == self.variables.len()
+                && sorted.into_iter().zip(0..).all(|(found, place)| found == place))
     }
 }
 

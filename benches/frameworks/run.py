@@ -7,6 +7,7 @@ included, and contestants take turns; the best round of each counts. The sets ar
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib
 import json
 import os
@@ -58,6 +59,7 @@ def rounds(args: argparse.Namespace, workload: Any, names: list[str]) -> dict[st
     for _ in range(args.rounds):
         for name in names:
             words = [args.framework, "--folder", args.folder, "--scale", args.scale, "--seconds", args.seconds]
+            words += ["--batch", args.batch] if args.batch else []
             one = [sys.executable, __file__, *map(str, words), "--one", workload.name, name]
             done = subprocess.run(one, capture_output=True, text=True, timeout=LONGEST_S)
             if done.returncode != 0:
@@ -78,6 +80,7 @@ def main() -> int:
     parser.add_argument("framework", choices=["tensorflow", "jax", "ray"])
     parser.add_argument("--folder", type=pathlib.Path, required=True, help="where the sets are kept")
     parser.add_argument("--scale", type=float, default=1.0, help="size of the sets")
+    parser.add_argument("--batch", type=int, help="samples of a batch; by default those of the workload")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="how long each contestant runs in a round, at least")
     parser.add_argument("--json", type=pathlib.Path, help="write the figures there")
@@ -86,6 +89,8 @@ def main() -> int:
     args = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sets = {one.name: one for one in workloads(args.folder, args.scale)}
+    if args.batch:
+        sets = {name: dataclasses.replace(one, batch=args.batch) for name, one in sets.items()}
     if args.one:
         print(measure(args.framework, sets[args.one[0]], args.one[1], args.seconds))
         return 0

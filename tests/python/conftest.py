@@ -45,6 +45,7 @@ def variables_of_the_tests_before() -> Iterator[None]:
     """Frameworks that run in this process leave variables behind (``MASTER_PORT``), which name a job to the next test."""
     before = dict(os.environ)
     yield
+    # Only what differs: threads that frameworks leave behind read the environment meanwhile.
     for name in os.environ.keys() - before.keys() - {"PYTEST_CURRENT_TEST"}:
         del os.environ[name]
     for name, value in before.items():

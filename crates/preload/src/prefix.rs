@@ -92,7 +92,8 @@ pub(crate) fn forget_working_folder() {
     WORKING_FOLDER.store(UNKNOWN, Relaxed);
 }
 
-/// Reads the prefix from the environment, when the first file is opened; true where there is one.
+/// Reads the prefix from the environment; true where there is one. Called when the library is loaded, and before that by a library that is
+/// loaded earlier and opens files.
 #[cold]
 fn begin() -> bool {
     let found = inside::run(|| {
@@ -112,13 +113,11 @@ fn begin() -> bool {
     found.unwrap_or(false)
 }
 
-/// Notes the process while it has one thread: a child that is forked while another thread does so would wait for ever for what that thread began, as
-/// the C library holds forks and their handlers apart by a lock.
+/// Looks while the process has one thread: another may set a variable later, and what the C library gives is not there then. A child that
+/// is forked while another thread notes the process would wait for ever for what that thread began, as the C library holds forks and
+/// their handlers apart by a lock.
 extern "C" fn at_load() {
-    // SAFETY: the name ends with a zero byte; nothing but whether there is one is asked.
-    if !unsafe { libc::getenv(c"FOREBAY_ORIGIN".as_ptr()) }.is_null() {
-        inside::begin_process();
-    }
+    begin();
 }
 
 #[used]

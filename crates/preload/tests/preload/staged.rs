@@ -92,7 +92,7 @@ fn a_name_of_a_staged_file_is_waited_for_as_long_as_others_are_at_it() {
 }
 
 #[test]
-fn variables_may_be_set_while_other_threads_write() {
+fn variables_may_be_set_while_other_threads_open_and_write() {
     let place = StagedSet::new();
     for _ in 0..2 {
         assert_eq!(place.output("variables"), "set\n");

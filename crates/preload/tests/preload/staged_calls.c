@@ -45,18 +45,18 @@ static int names(void) {
 static volatile int is_over;
 static char bytes[2 << 20];
 
-static void *writes(void *fd) {
-    while (!is_over) write(*(int *)fd, bytes, sizeof bytes);
-    return fd;
+static void *writes(void *unused) {
+    int fd = open("/dev/null", O_WRONLY);
+    while (!is_over) write(fd, bytes, sizeof bytes);
+    close(fd);
+    return unused;
 }
 
-/* Variables are set while other threads write. */
+/* Variables are set while other threads open their first file and write. */
 static int variables(void) {
     pthread_t threads[2];
     char name[64];
-    /* The first file that a process opens has variables looked at. */
-    int fd = open("/dev/null", O_WRONLY);
-    for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, writes, &fd);
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, writes, NULL);
     for (int i = 0; i < 20000; i++) {
         snprintf(name, sizeof name, "VARIABLE_%d", i);
         setenv(name, "x", 1);

@@ -53,14 +53,16 @@ def test_memory_is_taken_over_and_used_again(ds: Any, monkeypatch: pytest.Monkey
     handed: list[int] = []
     quick = _jax_placement.quick_from_dlpack()
 
-    def noting(capsule: Any) -> Any:
+    assert quick is not None
+
+    def noting(capsule: Any, *rest: Any) -> Any:
         # What a capsule holds begins with the address of the values.
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
         pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         handed.append(ctypes.cast(pointer(capsule, b"dltensor"), ctypes.POINTER(ctypes.c_void_p))[0])
-        return quick(capsule)
+        return quick.convert(capsule, *rest)
 
-    monkeypatch.setattr(_jax_placement, "quick_from_dlpack", lambda: noting)
+    monkeypatch.setattr(_jax_placement, "quick_from_dlpack", lambda: _jax_placement.QuickConversion(noting, quick.rest))
     loader = forebay.jax.Loader(ds, batch_size=4, prefetch=1, read_threads=1, epochs=6)
     found = []
     for batch in loader:

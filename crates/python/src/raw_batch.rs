@@ -1,6 +1,9 @@
 //! What a batch is made of, as it crosses the border.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::{
+    iter::once,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
 
 use forebay::{
     Batch, Error, ErrorKind, SampleSet,
@@ -10,7 +13,7 @@ use forebay::{
 };
 use pyo3::{
     prelude::*,
-    types::{PyDict, PyString},
+    types::{PyDict, PyString, PyTuple},
 };
 
 use crate::{
@@ -114,15 +117,21 @@ impl RawBatch {
         fields.into_iter().map(|field| Py::new(py, Memory::new(field))).collect()
     }
 
-    /// Puts the fields into `batch`, once, each as `tensor_of` makes it of a DLPack capsule, or `other` of its memory where
-    /// DLPack has no type for it; gives the offsets of those whose samples differ in length, as tensors too.
+    /// Puts the fields into `batch`, once, each as `tensor_of` makes it of a DLPack capsule and `more` arguments, or `other` of its memory
+    /// where DLPack has no type for it; gives the offsets of those whose samples differ in length, as tensors too.
+    #[pyo3(signature = (batch, tensor_of, other, more=None))]
     fn fill<'py>(
         &self,
         py: Python<'py>,
         batch: &Bound<'py, PyDict>,
         tensor_of: &Bound<'py, PyAny>,
         other: &Bound<'py, PyAny>,
+        more: Option<&Bound<'py, PyTuple>>,
     ) -> PyResult<Bound<'py, PyDict>> {
+        let tensor_of = |capsule: Bound<'py, PyAny>| match more {
+            None => tensor_of.call1((capsule,)),
+            Some(more) => tensor_of.call1(PyTuple::new(py, once(capsule).chain(more).collect::<Vec<_>>())?),
+        };
         let fields = std::mem::take(&mut *self.fields.lock().unwrap_or_else(PoisonError::into_inner));
         let offsets_of = PyDict::new(py);
         for field in fields {
@@ -134,13 +143,9 @@ impl RawBatch {
             }
             if let Some(offsets) = &field.offsets {
                 let offsets = Arc::new(offsets_field(&field.bytes, offsets)?);
-                offsets_of.set_item(&name, tensor_of.call1((dlpack::plain_capsule(py, &offsets)?,))?)?;
+                offsets_of.set_item(&name, tensor_of(dlpack::plain_capsule(py, &offsets)?)?)?;
             }
-            let tensor = match dlpack::plain_capsule(py, &field) {
-                Ok(capsule) => tensor_of.call1((capsule,)),
-                Err(error) => Err(error),
-            };
-            let tensor = match tensor {
+            let tensor = match dlpack::plain_capsule(py, &field).and_then(tensor_of) {
                 Ok(tensor) => tensor,
                 // An older PyTorch lacks types that DLPack has.
                 Err(_) => other.call1((Py::new(py, Memory::shared(field))?,))?,

@@ -17,6 +17,7 @@
 //! | `single`, `wide`, `row_floats`, `rows` | what is done to a row |
 //! | `resample`, `picture` | JPEG and PNG files of any size, to pictures of one size |
 //! | `piece`, `run_field` | from the elements of a source to those of a field |
+//! | `narrowed` | short fields of which only the numbers become shorter |
 //! | `transformed` | the maker |
 //! | `moments`, `value_histogram` | mean, deviation, bounds and quantiles, merged in an order that threads do not change |
 //! | `statistics`, `measured` | statistics of fields, and the maker that measures them |
@@ -28,6 +29,7 @@ mod field_form;
 mod layout;
 mod measured;
 mod moments;
+mod narrowed;
 mod picture;
 mod piece;
 mod program;

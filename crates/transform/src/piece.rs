@@ -192,7 +192,7 @@ fn row_work(
 }
 
 /// True when a 32-bit float holds every value of `from`, and `to` is a float of no more bits: the cast rounds once.
-fn goes_by_floats(from: Number, to: Number) -> bool {
+pub(crate) fn goes_by_floats(from: Number, to: Number) -> bool {
     use Number::{Bf16, F16, F32, I8, I16, U8, U16};
     matches!(from, I8 | U8 | I16 | U16 | F16 | Bf16 | F32) && matches!(to, F16 | Bf16 | F32)
 }

@@ -1,6 +1,6 @@
 //! Batches of another maker, transformed.
 
-use std::sync::Arc;
+use std::{cell::OnceCell, sync::Arc};
 
 use forebay_batch::{
     Arena, Backing, BatchMaker, BatchMemory, BatchRequest, FieldArray, LoaderStats, MadeFields, MakerThreads,
@@ -10,6 +10,7 @@ use forebay_source::{Error, ErrorKind, Grant, Result, ledger};
 
 use crate::{
     field_form::FieldForm,
+    narrowed::Narrowing,
     program::{FieldProgram, place_of},
     run_field::BatchSlots,
     spec::TransformSpec,
@@ -31,6 +32,8 @@ enum Output {
     /// The field at this place, as it is.
     Same(usize, FieldForm),
     Made(FieldProgram),
+    /// The field at this place, which no other output has, its numbers cast to shorter ones: where they lie, or as the program has it.
+    Narrowed(usize, Narrowing, FieldProgram),
 }
 
 /// Memory for batches that are on their way.
@@ -54,7 +57,7 @@ impl Transformed {
     ) -> Result<Self> {
         let outputs = outputs(spec, forms)?;
         let made = outputs.iter().filter_map(|output| match output {
-            Output::Made(program) => Some(program.mean_len()),
+            Output::Made(program) | Output::Narrowed(_, _, program) => Some(program.mean_len()),
             Output::Same(..) => None,
         });
         let batch_len = made.fold(0, u64::saturating_add).saturating_mul(room.batch_size);
@@ -67,29 +70,37 @@ impl Transformed {
     pub fn forms_of(forms: &[FieldForm], spec: &TransformSpec) -> Result<Vec<FieldForm>> {
         let form = |output: Output| match output {
             Output::Same(_, form) => form,
-            Output::Made(program) => program.form,
+            Output::Made(program) | Output::Narrowed(_, _, program) => program.form,
         };
         Ok(outputs(spec, forms)?.into_iter().map(form).collect())
     }
 
     fn transform(&self, made: Vec<FieldArray>, request: &BatchRequest<'_>) -> Result<Vec<FieldArray>> {
         let seed = |number: &Option<u64>| number.map(|number| request.epoch.sample_seed(number));
-        let seeds: Vec<Option<u64>> = request.numbers.iter().map(seed).collect();
-        let slots = BatchSlots { seeds: &seeds, samples: request.samples };
+        let drawn = OnceCell::new();
+        let seeds = || drawn.get_or_init(|| request.numbers.iter().map(seed).collect::<Vec<_>>());
         let memory = BatchMemory::new(&self.arena);
+        let slots = || BatchSlots { seeds: seeds(), samples: request.samples };
         let run = |output: &Output| match output {
-            Output::Made(program) => program.run(&made, slots, &memory).map(Some),
             Output::Same(..) => Ok(None),
+            Output::Narrowed(at, narrowing, _)
+                if made.get(*at).is_some_and(|field| narrowing.suits(field)) =>
+            {
+                Ok(None)
+            }
+            Output::Made(program) | Output::Narrowed(_, _, program) => {
+                program.run(&made, slots(), &memory).map(Some)
+            }
         };
         let new = self.outputs.iter().map(run).collect::<Result<Vec<_>>>()?;
         let mut made: Vec<Option<FieldArray>> = made.into_iter().map(Some).collect();
         let missing = || Error::new(ErrorKind::Bug, "a batch lacks a field");
-        let put = |(output, new): (&Output, Option<FieldArray>)| match output {
-            Output::Same(at, form) => {
-                let field = made.get_mut(*at).and_then(Option::take).ok_or_else(missing)?;
-                Ok(FieldArray { name: form.name.clone(), ..field })
-            }
-            Output::Made(_) => new.ok_or_else(missing),
+        let mut take = |at: usize| made.get_mut(at).and_then(Option::take).ok_or_else(missing);
+        let put = |(output, new): (&Output, Option<FieldArray>)| match (output, new) {
+            (_, Some(new)) => Ok(new),
+            (Output::Same(at, form), None) => Ok(FieldArray { name: form.name.clone(), ..take(*at)? }),
+            (Output::Narrowed(at, narrowing, program), None) => Ok(narrowing.run(take(*at)?, &program.form)),
+            (Output::Made(_), None) => Err(missing()),
         };
         self.outputs.iter().zip(new).map(put).collect()
     }
@@ -125,7 +136,26 @@ fn outputs(spec: &TransformSpec, forms: &[FieldForm]) -> Result<Vec<Output>> {
             _ => Output::Made(FieldProgram::new(field, forms)?),
         });
     }
-    Ok(outputs)
+    let used: Vec<usize> = outputs.iter().flat_map(Output::sources).copied().collect();
+    let is_used_once = |at: usize| used.iter().filter(|other| **other == at).count() == 1;
+    let narrowed = |output: Output| match output {
+        Output::Made(program) => match Narrowing::of(&program, forms) {
+            Some((at, narrowing)) if is_used_once(at) => Output::Narrowed(at, narrowing, program),
+            _ => Output::Made(program),
+        },
+        other => other,
+    };
+    Ok(outputs.into_iter().map(narrowed).collect())
+}
+
+impl Output {
+    /// The fields it is made of.
+    fn sources(&self) -> &[usize] {
+        match self {
+            Self::Same(at, _) | Self::Narrowed(at, ..) => std::slice::from_ref(at),
+            Self::Made(program) => &program.sources,
+        }
+    }
 }
 
 impl BatchMaker for Transformed {

@@ -274,10 +274,14 @@ class RawBatch:
     def take_fields(self) -> list[Memory]:
         """The fields, once: from then on they are the caller's alone."""
     def fill(
-        self, batch: dict[str, Any], tensor_of: Callable[[Any], Any], other: Callable[[Memory], Any]
+        self,
+        batch: dict[str, Any],
+        tensor_of: Callable[..., Any],
+        other: Callable[[Memory], Any],
+        more: tuple[Any, ...] | None = None,
     ) -> dict[str, Any]:
-        """Puts the fields into ``batch``, once, each as ``tensor_of`` makes it of a DLPack capsule, or ``other`` of its memory
-        where DLPack has no type for it; gives the offsets of those whose samples differ in length, as tensors too."""
+        """Puts the fields into ``batch``, once, each as ``tensor_of`` makes it of a DLPack capsule and ``more`` arguments, or ``other`` of
+        its memory where DLPack has no type for it; gives the offsets of those whose samples differ in length, as tensors too."""
     def take_joint(self) -> tuple[list[Memory], list[tuple[str, Any, Any, Memory | None]]]:
         """The fields side by side, once: the memory in as few pieces as it has blocks, and of each field where it lies."""
     @property

@@ -7,7 +7,7 @@ import json
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,10 @@ class HandOver:
         self._counts = dict.fromkeys(("shared", "copied", "refused", "narrowed", "placed"), 0)
         self.why: str | None = None
         """What JAX said when it first refused."""
+        self.quick_batches = 0
+        """Batches that were handed over by one call. One consumer takes batches at a time: no lock is needed."""
+        self.quick_fields: dict[str, int] = {}
+        """How the fields of each of these came."""
 
     def note(self, what: str, why: str | None = None, count: int = 1) -> None:
         """Counts an array, or several."""
@@ -42,8 +46,9 @@ class HandOver:
 
     def counts(self) -> dict[str, Any]:
         """How many arrays came how."""
+        quick = {name: count * self.quick_batches for name, count in self.quick_fields.items()}
         with self._lock:
-            return {**self._counts, "why_refused": self.why}
+            return {**{name: count + quick.get(name, 0) for name, count in self._counts.items()}, "why_refused": self.why}
 
 
 class Placement:
@@ -74,15 +79,16 @@ class Placement:
         """Puts the fields of ``raw`` into ``batch``, all by one call; false where it has to be field by field."""
         if self._quick is None or self._narrow:
             return False
-        raw.fill(batch, self._quick, self._late)
-        # Those that came late count for themselves.
-        self._hand_over.note("shared", count=len(batch) - len(self._was_narrowed))
-        if self._was_narrowed:
-            self._hand_over.note("narrowed", count=len(self._was_narrowed))
+        raw.fill(batch, self._quick.convert, self._late, self._quick.rest)
+        counts = self._hand_over
+        counts.quick_batches += 1
+        if not counts.quick_fields:
+            narrowed = len(self._was_narrowed)
+            counts.quick_fields = {"shared": len(batch) - narrowed, "narrowed": narrowed}
         return True
 
     def _late(self, memory: Memory) -> Any:
-        """A field that the quick conversion did not take."""
+        """A field that the quick conversion did not take: it counts for itself."""
         self._hand_over.note("narrowed" if memory.name in self._was_narrowed else "shared", count=-1)
         return self._shared(memory)
 
@@ -227,8 +233,19 @@ def is_cuda(device: Any) -> bool:
     return getattr(device, "platform", "") in ("gpu", "cuda") and "cuda" in device.client.platform_version.lower()
 
 
+class QuickConversion(NamedTuple):
+    """JAX's conversion of a capsule, and its arguments after that."""
+
+    convert: Callable[..., Any]
+    rest: tuple[Any, ...]
+
+    def __call__(self, capsule: Any) -> Any:
+        """The array that ``capsule`` holds."""
+        return self.convert(capsule, *self.rest)
+
+
 @functools.cache
-def quick_from_dlpack() -> Callable[[Any], Any] | None:
+def quick_from_dlpack() -> QuickConversion | None:
     """JAX's conversion of a capsule, without what ``from_dlpack`` asks anew for each array: a third of its time is an exception of a backend that has no
     streams. Nothing where this JAX has it by another name or takes other arguments."""
     try:
@@ -239,22 +256,14 @@ def quick_from_dlpack() -> Callable[[Any], Any] | None:
         return None
     tried = _aligned(np.arange(32, dtype=np.float32))
     # No stream, and no copy: what it cannot share is an error. Newer ones want the kind of the device besides.
-    for rest in ((None, False, 1), (None, False)):
+    for rest in ((device, None, False, 1), (device, None, False)):
         try:
-            made = convert(tried.__dlpack__(), device, *rest)
+            made = convert(tried.__dlpack__(), *rest)
         except Exception:
             continue
         if isinstance(made, jax.Array) and made.devices() == {device} and np.array_equal(made, tried):
-            return _given_last(convert, device, rest)
+            return QuickConversion(convert, rest)
     return None
-
-
-def _given_last(convert: Callable[..., Any], device: Any, rest: tuple[Any, ...]) -> Callable[[Any], Any]:
-    if len(rest) == 3:
-        stream, copy, kind = rest
-        return lambda capsule: convert(capsule, device, stream, copy, kind)
-    stream, copy = rest
-    return lambda capsule: convert(capsule, device, stream, copy)
 
 
 def _aligned(values: Any) -> Any:

@@ -123,9 +123,8 @@ class Loader(_loader.Loader):
 
     def _batches(self, run: EpochRun) -> Iterator[Any]:
         if self._ahead == 0:
-            yield from super()._batches(run)
-            return
-        yield from placed_ahead(run, self._batch, self._opened.commit, self._ahead, self._place.keep_pace)
+            return super()._batches(run)
+        return placed_ahead(run, self._batch, self._opened.commit, self._ahead, self._place.keep_pace)
 
     def _batch(self, raw: RawBatch) -> Any:
         batch = Batch.__new__(Batch)

@@ -1,4 +1,4 @@
-"""Batches for JAX by forebay, next to those for NumPy."""
+"""Batches for JAX by forebay, next to those for NumPy, and to arrays of JAX that a program makes of these by itself."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 
 import forebay
 import forebay.jax
+import jax
 
 OURS = "forebay.jax.Loader"
 NUMPY = "forebay.Loader, NumPy"
+BY_HAND = "forebay.Loader, NumPy, then from_dlpack"
+NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 
 
 class Feed:
@@ -40,9 +43,28 @@ def by_numpy(workload: Any) -> Feed:
     return Feed(ds.loader(**how))
 
 
+class ByHand(Feed):
+    """What a program does that has the loader of NumPy: each array is taken over by JAX's own function, numbers of 64 bits made shorter
+    before."""
+
+    def epoch(self, number: int) -> Iterator[int]:
+        """Samples of each batch."""
+        for batch in self.loader:
+            arrays = {}
+            for name, values in batch.items():
+                narrow = NARROW.get(values.dtype.name)
+                arrays[name] = jax.dlpack.from_dlpack(values) if narrow is None else jax.device_put(values.astype(narrow))
+            yield int(arrays["x"].shape[0])
+
+
+def by_hand(workload: Any) -> ByHand:
+    ds, how = options(workload)
+    return ByHand(ds.loader(**how))
+
+
 def prepare(workload: Any) -> None:
     """There is nothing to do."""
 
 
-CONTESTANTS = {OURS: by_jax, NUMPY: by_numpy}
-GOALS = [(OURS, NUMPY, 0.9)]
+CONTESTANTS = {OURS: by_jax, NUMPY: by_numpy, BY_HAND: by_hand}
+GOALS = [(OURS, NUMPY, 0.9), (OURS, BY_HAND, 1.0)]

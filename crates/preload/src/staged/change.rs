@@ -1,6 +1,7 @@
 //! `rename`, `unlink` and `rmdir` of names that staged files have.
 
 use std::{
+    cell::Cell,
     ffi::CStr,
     os::fd::{AsRawFd, RawFd},
     path::{Path, PathBuf},
@@ -11,7 +12,7 @@ use libc::c_int;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
 
 use super::{
-    name_turn::{NotYet, in_turn, lock_all_names, lock_names},
+    name_turn::{NotYet, in_turn, lock_names},
     names::may_be_staged,
     place::{LastLink, StagedPlace},
     run_staging::{RunStaging, staging},
@@ -20,24 +21,48 @@ use super::{
 use crate::{inside, kernel, prefix};
 
 /// What becomes of a rename.
-enum RenamePlan {
+enum Rename {
     /// The staged file has its new name; these images of older versions have to be at the old one before what is there is removed.
     Moved { older: Vec<PathBuf>, from: StagedPlace },
     /// The file has that name.
     Nothing,
     /// It is refused.
     Refused(i32),
-    /// The plain call, once these are at their destinations; then what is said here.
-    Plain { before: Vec<PathBuf>, after: AfterRename },
+    /// The plain call was made, which says for itself what came of it.
+    Called,
+    /// These have to be at their destinations before the plain call.
+    Early(Vec<PathBuf>),
 }
 
-/// What is done after a plain rename.
-#[derive(Default)]
-struct AfterRename {
-    /// An image whose name is another file's by then.
-    replaced: Option<(StagedPlace, PathBuf)>,
-    /// A folder that has another path by then: the old one and the new one.
-    moved_folder: Option<(PathBuf, PathBuf)>,
+/// The plain call of a rename, which is made once.
+struct PlainCall<F> {
+    call: Cell<Option<F>>,
+    /// What it gave, and the error with it.
+    answer: Cell<(c_int, i32)>,
+}
+
+impl<F: FnOnce() -> c_int> PlainCall<F> {
+    fn new(call: F) -> Self {
+        Self { call: Cell::new(Some(call)), answer: Cell::new((-1, libc::EIO)) }
+    }
+
+    /// Makes the call, unless it was made; true where it has renamed.
+    fn make(&self) -> bool {
+        if let Some(call) = self.call.take() {
+            let answer = call();
+            self.answer.set((answer, inside::errno()));
+        }
+        self.answer.get().0 == 0
+    }
+
+    /// What it gave to the program.
+    fn given(&self) -> c_int {
+        let (answer, errno) = self.answer.get();
+        if answer != 0 {
+            inside::set_errno(errno);
+        }
+        answer
+    }
 }
 
 /// Removes the file at `path` by `call`, and gives up a staged one.
@@ -107,32 +132,44 @@ pub(crate) fn renamed(
     if !may_be_staged(from.0, from.1) && !may_be_staged(to.0, to.1) {
         return call();
     }
-    match in_turn(|| plan(from, to, is_plain)) {
-        None => call(),
-        Some(RenamePlan::Nothing) => 0,
-        Some(RenamePlan::Refused(errno)) => {
-            inside::set_errno(errno);
-            -1
-        }
-        Some(RenamePlan::Moved { older, from }) => {
-            settle(older);
-            // What had the old name before the staged file has it no more.
-            let _removed =
-                inside::run(|| rustix::fs::unlinkat(&from.folder, &from.name, AtFlags::empty()).ok());
-            0
-        }
-        Some(RenamePlan::Plain { before, after }) => {
-            settle(before);
-            let answer = call();
-            if answer == 0 {
-                let _done = in_turn(|| after.finish());
+    let plain = PlainCall::new(call);
+    let mut settled = Vec::new();
+    loop {
+        match in_turn(|| rename(from, to, is_plain, &settled, &|| plain.make())) {
+            Some(Rename::Nothing) => return 0,
+            Some(Rename::Refused(errno)) => {
+                inside::set_errno(errno);
+                return -1;
             }
-            answer
+            Some(Rename::Moved { older, from }) => {
+                settle(older);
+                // What had the old name before the staged file has it no more.
+                let _removed =
+                    inside::run(|| rustix::fs::unlinkat(&from.folder, &from.name, AtFlags::empty()).ok());
+                return 0;
+            }
+            Some(Rename::Early(images)) => {
+                settle(images.clone());
+                settled.extend(images);
+            }
+            Some(Rename::Called) => return plain.given(),
+            None => {
+                plain.make();
+                return plain.given();
+            }
         }
     }
 }
 
-fn plan(from: (RawFd, &CStr), to: (RawFd, &CStr), is_plain: bool) -> Option<Result<RenamePlan, NotYet>> {
+/// Renames, by `call` where only the plain call can. That is made while names are locked: what is written to the new name, or below a folder,
+/// is not on its way to a place that is another file's by then. Images in `settled` are not waited for again.
+fn rename(
+    from: (RawFd, &CStr),
+    to: (RawFd, &CStr),
+    is_plain: bool,
+    settled: &[PathBuf],
+    call: &dyn Fn() -> bool,
+) -> Option<Result<Rename, NotYet>> {
     let staging = staging()?;
     let old = StagedPlace::of(from.0, from.1, LastLink::Kept)?;
     let new = StagedPlace::of(to.0, to.1, LastLink::Kept)?;
@@ -140,7 +177,7 @@ fn plan(from: (RawFd, &CStr), to: (RawFd, &CStr), is_plain: bool) -> Option<Resu
     let image = |state, place: &StagedPlace| staging.names.image(state, place.key, &place.name);
     let staged = image(NameState::Open, &old);
     if staged.is_some() && (old.key, &old.name) == (new.key, &new.name) {
-        return Some(Ok(RenamePlan::Nothing));
+        return Some(Ok(Rename::Nothing));
     }
     let older = image(NameState::Sealed, &old);
     if let Some(staged) = &staged
@@ -149,20 +186,45 @@ fn plan(from: (RawFd, &CStr), to: (RawFd, &CStr), is_plain: bool) -> Option<Resu
         && let Some(moved) = move_image(staging, staged, &old, &new)
     {
         return Some(Ok(match moved {
-            Ok(()) => RenamePlan::Moved { older: older.into_iter().collect(), from: old },
-            Err(errno) => RenamePlan::Refused(errno),
+            Ok(()) => Rename::Moved { older: older.into_iter().collect(), from: old },
+            Err(errno) => Rename::Refused(errno),
         }));
     }
-    let mut before: Vec<PathBuf> = staged.into_iter().chain(older).collect();
-    before.extend(image(NameState::Sealed, &new));
-    let mut after = AfterRename::default();
-    if is_folder(&old) {
-        let moved = (old.path()?, new.path()?);
-        before.extend(images_below(staging, &moved.0, NameState::Sealed).into_iter().map(|(path, _)| path));
-        after.moved_folder = Some(moved);
+    let mut early: Vec<PathBuf> =
+        staged.into_iter().chain(older).chain(image(NameState::Sealed, &new)).collect();
+    let moved_folder = if is_folder(&old) { Some((old.path()?, new.path()?)) } else { None };
+    let below = |state| moved_folder.iter().flat_map(move |(old, _)| images_below(staging, old, state));
+    early.extend(below(NameState::Sealed).map(|(image, _)| image));
+    if early.iter().any(|image| !settled.contains(image)) {
+        return Some(Ok(Rename::Early(early)));
     }
-    after.replaced = image(NameState::Open, &new).map(|image| (new, image));
-    Some(Ok(RenamePlan::Plain { before, after }))
+    let moved: Vec<(PathBuf, PathBuf)> = below(NameState::Open).collect();
+    if moved.iter().any(|(image, _)| staging.is_moving(image)) {
+        return Some(Err(NotYet));
+    }
+    let replaced = image(NameState::Open, &new);
+    if call() {
+        if let Some(image) = &replaced {
+            drop_image(staging, &new, image);
+        }
+        if let Some(paths) = &moved_folder {
+            moved.iter().for_each(|(image, destination)| drop(follow(staging, image, destination, paths)));
+        }
+    }
+    Some(Ok(Rename::Called))
+}
+
+/// Has `image`, for `destination` in a folder that has another path by now, go there.
+fn follow(
+    staging: &RunStaging,
+    image: &Path,
+    destination: &Path,
+    (old, new): &(PathBuf, PathBuf),
+) -> Option<()> {
+    let destination = new.join(destination.strip_prefix(old).ok()?);
+    let moved = ProgramImage::at(image)?.for_destination(&destination).ok()?;
+    let key = FolderKey::at(destination.parent()?).ok()?;
+    staging.names.set(key, destination.file_name()?, &moved.path()).ok()
 }
 
 /// Gives the staged file at `old` the name `new`; nothing where only the plain call can, an error where it would be refused.
@@ -202,35 +264,6 @@ fn images_below(staging: &RunStaging, folder: &Path, state: NameState) -> Vec<(P
         destination.starts_with(folder).then_some((named.image, destination))
     });
     with_destination.collect()
-}
-
-impl AfterRename {
-    fn finish(&self) -> Option<Result<(), NotYet>> {
-        if self.replaced.is_none() && self.moved_folder.is_none() {
-            return Some(Ok(()));
-        }
-        let staging = staging()?;
-        let Ok(_lock) = lock_all_names(staging)? else { return Some(Err(NotYet)) };
-        let replaced = self.replaced.as_ref();
-        let below = self.moved_folder.as_ref().map(|(old, _)| images_below(staging, old, NameState::Open));
-        let below = below.unwrap_or_default();
-        let mut images =
-            replaced.map(|(_, image)| image).into_iter().chain(below.iter().map(|(image, _)| image));
-        if images.any(|image| staging.is_moving(image)) {
-            return Some(Err(NotYet));
-        }
-        if let Some((place, image)) = replaced {
-            drop_image(staging, place, image);
-        }
-        let Some((old, new)) = &self.moved_folder else { return Some(Ok(())) };
-        for (image, destination) in below {
-            let destination = new.join(destination.strip_prefix(old).ok()?);
-            let moved = ProgramImage::at(&image)?.for_destination(&destination).ok()?;
-            let key = FolderKey::at(destination.parent()?).ok()?;
-            staging.names.set(key, destination.file_name()?, &moved.path()).ok()?;
-        }
-        Some(Ok(()))
-    }
 }
 
 /// After a sync of `fd`: where it is open on a staged file, journal and names are synced as well.

@@ -46,15 +46,6 @@ pub(super) fn lock_names(staging: &RunStaging, places: &[&StagedPlace]) -> Optio
     Some(if is_moving { Err(NotYet) } else { Ok(lock) })
 }
 
-/// The same for work that has to be done, whichever names it is about.
-pub(super) fn lock_all_names(staging: &RunStaging) -> Option<Result<NamesLock, NotYet>> {
-    match staging.names.lock() {
-        Ok(lock) => Some(Ok(lock)),
-        Err(error) if error.kind() == ErrorKind::Unavailable => Some(Err(NotYet)),
-        Err(_) => None,
-    }
-}
-
 impl RunStaging {
     /// Whether a program copies the image at `path` to its destination. Asked with the names locked.
     pub(super) fn is_moving(&self, path: &Path) -> bool {

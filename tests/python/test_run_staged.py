@@ -298,6 +298,23 @@ def test_a_destination_that_refuses_is_said_by_the_exit_code_and_loses_nothing(o
     assert (origin / "sub" / "a").read_text() == "kept"
 
 
+def test_a_file_whose_destination_cannot_be_looked_at_stays_in_the_area(origin: Path, area: Path) -> None:
+    source = """
+        import os, subprocess, sys
+        os.chdir(sys.argv[1])
+        os.mkdir("sub")
+        open("sub/a", "w").write("kept")
+        bare = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        subprocess.run(["sh", "-c", "rmdir sub && touch sub"], env=bare, check=True)
+    """
+    ran = staged(origin, area, *python(source, origin), check=False)
+    assert ran.code == 6 and f"forebay recover {area}" in ran.said and "sub/a" in ran.said, ran.said
+    (origin / "sub").unlink()
+    (origin / "sub").mkdir()
+    recovered(area)
+    assert (origin / "sub" / "a").read_text() == "kept"
+
+
 def test_many_processes_write_many_files(origin: Path, area: Path) -> None:
     source = """
         import os, sys

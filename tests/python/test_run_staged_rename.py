@@ -1,4 +1,5 @@
-"""``forebay run --stage-writes`` and renames that have to wait for older versions: what is closed meanwhile does not get in their way."""
+"""``forebay run --stage-writes`` and renames: those that wait for older versions, that must replace nothing, that exchange two files, and
+of files that are still written."""
 
 from __future__ import annotations
 
@@ -68,3 +69,61 @@ def test_staged_files_of_a_folder_follow_it_when_it_is_renamed(origin: Path) -> 
     assert sorted(os.listdir(origin / "whole")) == ["long", "short"]
     assert (origin / "whole" / "short").read_text() == "closed right before"
     assert (origin / "whole" / "long").stat().st_size == LONG
+
+
+RENAME = """
+    import ctypes, errno
+    def renameat2(old, new, flags):
+        library = ctypes.CDLL(None, use_errno=True)
+        answer = library.renameat2(-100, old.encode(), -100, new.encode(), flags)
+        return "done" if answer == 0 else errno.errorcode[ctypes.get_errno()]
+    def told():
+        return [(name, open(name).read()) for name in sorted(os.listdir("."))]
+"""
+
+
+def test_a_rename_that_must_replace_nothing_replaces_no_staged_file(origin: Path) -> None:
+    program = """
+    write("a", "of a")
+    write("b", "of b")
+    print(renameat2("a", "b", 1), renameat2("none", "b", 1), renameat2("a", "c", 1))
+    print(told())
+    time.sleep(0.6)
+    print(renameat2("c", "b", 1), told())
+    """
+    told = staged(origin, RENAME + program).out.decode()
+    both = [("b", "of b"), ("c", "of a")]
+    assert told == f"EEXIST ENOENT done\n{both}\nEEXIST {both}\n"
+    assert [(path.name, path.read_text()) for path in sorted(origin.iterdir())] == both
+
+
+def test_staged_files_are_exchanged_once_nobody_writes_them(origin: Path) -> None:
+    program = """
+    write("a", "of a")
+    write("b", "of b")
+    print(renameat2("a", "b", 2), told())
+    write("c", "of c")
+    with open("d", "w") as file:
+        file.write("of d")
+        print(renameat2("c", "d", 2))
+    print(told()[2:])
+    """
+    told = staged(origin, RENAME + program).out.decode()
+    assert told == f"done {[('a', 'of b'), ('b', 'of a')]}\nEINVAL\n{[('c', 'of c'), ('d', 'of d')]}\n"
+
+
+def test_a_file_that_is_still_written_does_not_leave_the_prefix_by_its_older_version(origin: Path, tmp_path: Path) -> None:
+    (origin / "a").write_text("old")
+    program = f"""
+    with open("a", "w") as file:
+        file.write("new")
+        file.flush()
+        try:
+            os.rename("a", "{tmp_path}/outside")
+        except OSError as error:
+            print(errno.errorcode[error.errno], os.path.exists("{tmp_path}/outside"))
+    os.rename("a", "{tmp_path}/outside")
+    print(os.listdir("."))
+    """
+    assert staged(origin, RENAME + program).out == b"EXDEV False\n[]\n"
+    assert (tmp_path / "outside").read_text() == "new"

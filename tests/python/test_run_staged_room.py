@@ -205,3 +205,47 @@ def test_threads_that_write_one_file_lose_nothing_when_it_goes_to_its_destinatio
         assert (origin / "a").read_bytes() == wanted
         assert (ran.count("staged_opens"), ran.count("staged_files")) == (1, 0), ran.said
         (origin / "a").unlink()
+
+
+def test_a_file_that_went_to_its_destination_is_read_as_it_is_written(origin: Path) -> None:
+    source = f"""
+        import sys, time
+        file = open(sys.argv[1], "wb")
+        file.write(bytes({8 * MIB}))
+        file.flush()
+        time.sleep(2.5)
+        for _ in range(3):
+            reader = open(sys.argv[1], "rb")
+            assert len(reader.read()) == {8 * MIB}
+            time.sleep(0.3)
+        file.seek(0)
+        file.write(b"written")
+        file.flush()
+        reader.seek(0)
+        print(reader.read(7), open(sys.argv[1], "rb").read(7))
+    """
+    settings = {"FOREBAY_STAGE_FREE_FLOOR": "0", "FOREBAY_STAGE_QUOTA": "4MiB"}
+    with tier_folder() as area:
+        flags = ["--stage-writes", "--stage", area]
+        ran = run(origin, *python(source, origin / "a"), tiers=["mem:64MiB"], flags=flags, **settings)
+    assert ran.out == b"b'written' b'written'\n"
+    assert (origin / "a").read_bytes() == b"written" + bytes(8 * MIB - 7)
+
+
+def test_a_file_that_is_locked_stays_where_its_lock_is(origin: Path) -> None:
+    other = "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    source = f"""
+        import fcntl, os, subprocess, sys
+        os.chdir(os.path.dirname(sys.argv[1]))
+        with open("a", "wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(bytes({8 * MIB}))
+            file.flush()
+            print(subprocess.run([sys.executable, "-c", {other!r}, "a"], stderr=subprocess.PIPE).stderr.split(b":")[-3:-1])
+        print(subprocess.run([sys.executable, "-c", {other!r}, "a"]).returncode, os.path.getsize("a"))
+    """
+    with tier_folder() as area:
+        ran = staged(origin, area, *python(source, origin / "a"), FOREBAY_STAGE_QUOTA="4MiB")
+    told = ran.out.decode().splitlines()
+    assert "BlockingIOError" in told[0] and told[1] == f"0 {8 * MIB}", told
+    assert (origin / "a").stat().st_size == 8 * MIB

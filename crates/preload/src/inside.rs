@@ -90,6 +90,17 @@ pub(crate) fn end_if_cancelled() {
     unsafe { pthread_testcancel() };
 }
 
+/// What `call` gives while this thread is not cancelled: what is held meanwhile would never be let go.
+pub(crate) fn uncancelled<R>(call: impl FnOnce() -> R) -> R {
+    let mut before = 0;
+    // SAFETY: the state is memory of our own, which the call fills.
+    unsafe { pthread_setcancelstate(NOT_CANCELLED, &raw mut before) };
+    let answer = call();
+    // SAFETY: the state is the one that the thread had.
+    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+    answer
+}
+
 /// `PTHREAD_CANCEL_DISABLE` of the C library.
 const NOT_CANCELLED: libc::c_int = 1;
 

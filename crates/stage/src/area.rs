@@ -102,7 +102,7 @@ impl Area {
         room.own().cloned().ok_or_else(missing)
     }
 
-    /// Seals the item `id`, which programs have written to `image` in the folder of this process.
+    /// Seals the item `id`, which programs have written to `image` in the folder of this process. Where that fails, it stays as it is.
     pub(crate) fn take_over(
         self: &Arc<Self>,
         id: &str,
@@ -116,7 +116,9 @@ impl Area {
         let names = ItemNames { id: id.to_owned(), destination, options: StageOptions::default() };
         let shared = Arc::clone(&engine.shared);
         let state = ImageState::take_over(shared, names, journal, image, reserved, lineage)?;
-        StagedFile::new(Arc::clone(&self.cell), state).seal()
+        // Before it is a staged file, which gives itself up where it is not sealed: here it is the program's.
+        state.seal()?;
+        Ok(StagedFile::new(Arc::clone(&self.cell), state).sealed())
     }
 
     /// Reserves room for what programs write.

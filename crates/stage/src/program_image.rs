@@ -5,6 +5,7 @@
 
 use std::{
     fs::{self, File},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -17,6 +18,7 @@ use crate::{
     image_state::image_name,
     item_name::create_id,
     journal::Journal,
+    publish::dress_as,
     room::{journal_name, sync_folder, write_journal},
     status::{ItemKind, ItemState},
     survey::{PROCESS_LOCK, read_journal},
@@ -76,9 +78,18 @@ impl ProgramImage {
     pub fn for_destination(&self, destination: &Path) -> Result<Self> {
         let (own, other) = (self.own()?, Self::new(&self.folder, destination));
         own.link(image_name(&self.id), image_name(&other.id))?;
-        other.note_destination(destination)?;
+        if let Err(error) = other.note_destination(destination) {
+            other.discard();
+            return Err(error);
+        }
         self.discard();
         Ok(other)
+    }
+
+    /// Gives `copy`, a file with the bytes of `image`, its mode, times and extended attributes.
+    pub fn dress(image: &File, copy: &File) -> Result<()> {
+        let facts = image.metadata().map_err(Error::from_io)?;
+        dress_as(copy, image, facts.permissions().mode() & 0o7777)
     }
 
     /// Gives it up; descriptors of it stay open.

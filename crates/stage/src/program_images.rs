@@ -45,6 +45,8 @@ pub struct ProgramImages {
     room: RoomPublisher,
     /// Held while somebody waits for a file: it is drained though drains are paused.
     forced: Option<Forced>,
+    /// Why a file could not be taken over at the last look.
+    trouble: Option<Error>,
     totals: ImageTotals,
 }
 
@@ -122,6 +124,7 @@ impl ProgramImages {
             is_full: false,
             room,
             forced: None,
+            trouble: None,
             totals: ImageTotals::default(),
         };
         // Programs that begin now find out how much room there is.
@@ -163,9 +166,12 @@ impl ProgramImages {
         }
         ready.sort();
         let before = self.draining.len();
+        self.trouble = None;
         for (_, id) in ready {
             // What cannot be taken over now is looked at again; it stays in the area.
-            let _ = self.take_over(&id);
+            if let Err(error) = self.take_over(&id) {
+                self.trouble = Some(error);
+            }
         }
         self.tell_wanted(&wanted, |id| known.contains(id) || ids.contains(id));
         self.tell_room(taken_room);
@@ -221,8 +227,13 @@ impl ProgramImages {
             self.names.seal(*folder, name, &path)?;
         }
         let bytes = image.metadata().map_err(Error::from_io)?.len();
+        let reserved = self.seen.get(id).map_or(0, |seen| seen.reserved);
+        let taken = self.area.take_over(id, journal, image, reserved);
+        if let (Err(_), Some((folder, name))) = (&taken, &name) {
+            self.names.unseal(*folder, name, &path);
+        }
+        let sealed = taken?;
         let seen = self.seen.remove(id).unwrap_or_default();
-        let sealed = self.area.take_over(id, journal, image, seen.reserved)?;
         let (id, unreserved) = (id.to_owned(), seen.unreserved());
         self.draining.push(DrainingImage { id, image: path, name, sealed, is_wanted: false, unreserved });
         self.totals.files += 1;
@@ -299,7 +310,7 @@ impl ProgramImages {
             return Ok(());
         }
         let what = format!("{} staged files are still open for writing by processes that go on", left.open);
-        Err(Error::new(ErrorKind::Unavailable, what))
+        Err(self.trouble.take().unwrap_or_else(|| Error::new(ErrorKind::Unavailable, what)))
     }
 }
 

@@ -198,6 +198,14 @@ impl ProgramNames {
         Ok(())
     }
 
+    /// Says that `image` could not be sent on its way, if `name` in `folder` leads to it as one that is.
+    pub(crate) fn unseal(&self, folder: FolderKey, name: &OsStr, image: &Path) {
+        let is_sealed = self.image(NameState::Sealed, folder, name).as_deref() == Some(image);
+        if is_sealed && self.link(NameState::Open, folder, name, image).is_ok() {
+            self.remove_name(NameState::Sealed, folder, name, image);
+        }
+    }
+
     /// Has `name` in `folder` not lead to `image` any more.
     pub fn remove_name(&self, state: NameState, folder: FolderKey, name: &OsStr, image: &Path) {
         if self.image(state, folder, name).as_deref() == Some(image) {

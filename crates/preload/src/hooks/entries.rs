@@ -40,7 +40,7 @@ unsafe fn renamed(
 ) -> c_int {
     // SAFETY: as the caller promises.
     match unsafe { (name(from.1), name(to.1)) } {
-        (Some(old), Some(new)) => staged::renamed((from.0, old), (to.0, new), flags == 0, call),
+        (Some(old), Some(new)) => staged::renamed((from.0, old), (to.0, new), flags, call),
         _ => call(),
     }
 }

@@ -102,6 +102,10 @@ unsafe fn opened_anew(
         // The descriptor that the path names may be that of the stream itself.
         let origin = origin(path);
         closing(stream);
+        if staged::is_on() && !stream.is_null() {
+            // Before names are locked: what the stream holds may go to a pipe whose reader waits for one of them.
+            libc::fflush(stream);
+        }
         match origin {
             Some(origin) => opened_again(open(origin.path.as_ptr())),
             None => on_image(path, |path| opened_by(path, &open)),

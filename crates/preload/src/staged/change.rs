@@ -8,7 +8,7 @@ use std::{
 };
 
 use forebay_stage::{FolderKey, NameState, ProgramImage};
-use libc::c_int;
+use libc::{c_int, c_uint};
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
 
 use super::{
@@ -22,15 +22,13 @@ use crate::{inside, kernel, prefix};
 
 /// What becomes of a rename.
 enum Rename {
-    /// The staged file has its new name; these images of older versions have to be at the old one before what is there is removed.
-    Moved { older: Vec<PathBuf>, from: StagedPlace },
-    /// The file has that name.
-    Nothing,
+    /// The staged file has that name.
+    Done,
     /// It is refused.
     Refused(i32),
     /// The plain call was made, which says for itself what came of it.
     Called,
-    /// These have to be at their destinations before the plain call.
+    /// These have to be at their destinations before.
     Early(Vec<PathBuf>),
 }
 
@@ -122,11 +120,11 @@ pub(crate) fn removed_folder(folder: RawFd, path: &CStr, call: impl FnOnce() -> 
     call()
 }
 
-/// Renames by `call`, or within the staging area; a rename that is not plain is left to `call`.
+/// Renames by `call`, which is told `flags`, or within the staging area.
 pub(crate) fn renamed(
     from: (RawFd, &CStr),
     to: (RawFd, &CStr),
-    is_plain: bool,
+    flags: c_uint,
     call: impl FnOnce() -> c_int,
 ) -> c_int {
     if !may_be_staged(from.0, from.1) && !may_be_staged(to.0, to.1) {
@@ -135,18 +133,11 @@ pub(crate) fn renamed(
     let plain = PlainCall::new(call);
     let mut settled = Vec::new();
     loop {
-        match in_turn(|| rename(from, to, is_plain, &settled, &|| plain.make())) {
-            Some(Rename::Nothing) => return 0,
+        match in_turn(|| rename(from, to, flags, &settled, &|| plain.make())) {
+            Some(Rename::Done) => return 0,
             Some(Rename::Refused(errno)) => {
                 inside::set_errno(errno);
                 return -1;
-            }
-            Some(Rename::Moved { older, from }) => {
-                settle(older);
-                // What had the old name before the staged file has it no more.
-                let _removed =
-                    inside::run(|| rustix::fs::unlinkat(&from.folder, &from.name, AtFlags::empty()).ok());
-                return 0;
             }
             Some(Rename::Early(images)) => {
                 settle(images.clone());
@@ -166,7 +157,7 @@ pub(crate) fn renamed(
 fn rename(
     from: (RawFd, &CStr),
     to: (RawFd, &CStr),
-    is_plain: bool,
+    flags: c_uint,
     settled: &[PathBuf],
     call: &dyn Fn() -> bool,
 ) -> Option<Result<Rename, NotYet>> {
@@ -175,34 +166,53 @@ fn rename(
     let new = StagedPlace::of(to.0, to.1, LastLink::Kept)?;
     let Ok(_lock) = lock_names(staging, &[&old, &new])? else { return Some(Err(NotYet)) };
     let image = |state, place: &StagedPlace| staging.names.image(state, place.key, &place.name);
-    let staged = image(NameState::Open, &old);
+    let (staged, replaced) = (image(NameState::Open, &old), image(NameState::Open, &new));
+    let (older, older_replaced) = (image(NameState::Sealed, &old), image(NameState::Sealed, &new));
+    let exists = |place: &StagedPlace| {
+        rustix::fs::statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    };
     if staged.is_some() && (old.key, &old.name) == (new.key, &new.name) {
-        return Some(Ok(Rename::Nothing));
+        return Some(Ok(Rename::Done));
     }
-    let older = image(NameState::Sealed, &old);
+    let replaces = flags & libc::RENAME_NOREPLACE == 0;
+    let is_there = replaced.is_some() || older_replaced.is_some();
+    if !replaces && (is_there || staged.is_some() && exists(&new)) && (staged.is_some() || exists(&old)) {
+        return Some(Ok(Rename::Refused(libc::EEXIST)));
+    }
+    let wait_for = |images: &[&PathBuf]| images.iter().any(|image| !settled.contains(image));
     if let Some(staged) = &staged
-        && is_plain
+        && flags & !libc::RENAME_NOREPLACE == 0
         && old.key.is_on_same_device(&new.key)
-        && let Some(moved) = move_image(staging, staged, &old, &new)
     {
-        return Some(Ok(match moved {
-            Ok(()) => Rename::Moved { older: older.into_iter().collect(), from: old },
-            Err(errno) => Rename::Refused(errno),
-        }));
+        if let Some(older) = older.as_ref().filter(|older| wait_for(&[older])) {
+            // What had the old name before the staged file is removed with it.
+            return Some(Ok(Rename::Early(vec![older.clone()])));
+        }
+        if let Some(moved) = move_image(staging, staged, &old, &new) {
+            return Some(Ok(moved.map_or_else(Rename::Refused, |()| Rename::Done)));
+        }
     }
+    let is_exchange = flags & libc::RENAME_EXCHANGE != 0;
+    let exchanged = replaced.clone().filter(|_| is_exchange);
     let mut early: Vec<PathBuf> =
-        staged.into_iter().chain(older).chain(image(NameState::Sealed, &new)).collect();
+        [&staged, &older, &older_replaced, &exchanged].into_iter().flatten().cloned().collect();
     let moved_folder = if is_folder(&old) { Some((old.path()?, new.path()?)) } else { None };
     let below = |state| moved_folder.iter().flat_map(move |(old, _)| images_below(staging, old, state));
     early.extend(below(NameState::Sealed).map(|(image, _)| image));
-    if early.iter().any(|image| !settled.contains(image)) {
+    if wait_for(&early.iter().collect::<Vec<_>>()) {
         return Some(Ok(Rename::Early(early)));
+    }
+    // Open for writing: what is at the destination is an older version. A program that moves files copies this one then.
+    if staged.is_some() {
+        return Some(Ok(Rename::Refused(libc::EXDEV)));
+    }
+    if exchanged.is_some() {
+        return Some(Ok(Rename::Refused(libc::EINVAL)));
     }
     let moved: Vec<(PathBuf, PathBuf)> = below(NameState::Open).collect();
     if moved.iter().any(|(image, _)| staging.is_moving(image)) {
         return Some(Err(NotYet));
     }
-    let replaced = image(NameState::Open, &new);
     if call() {
         if let Some(image) = &replaced {
             drop_image(staging, &new, image);
@@ -248,6 +258,8 @@ fn move_image(
     }
     staging.names.set(new.key, &new.name, &moved.path()).ok()?;
     staging.names.remove_name(NameState::Open, old.key, &old.name, image);
+    // What had the old name before the staged file has it no more.
+    let _none = rustix::fs::unlinkat(&old.folder, &old.name, AtFlags::empty());
     Some(Ok(()))
 }
 

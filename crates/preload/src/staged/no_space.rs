@@ -1,11 +1,11 @@
 //! A staging area that is full while a file is written: other files leave it, or the file itself goes to its destination.
 
 use std::{
-    fs::{self, File, Metadata, OpenOptions},
+    fs::{self, File, Metadata},
     io,
     os::{
         fd::{AsRawFd, RawFd},
-        unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+        unix::fs::{FileExt, MetadataExt},
     },
     path::{Path, PathBuf},
     thread,
@@ -13,10 +13,10 @@ use std::{
 };
 
 use forebay_stage::{FolderKey, NameState, ProgramImage};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 
 use super::{run_staging::staging, settle::settle, write_guard::MoverGuard};
-use crate::{inside, kernel};
+use crate::{inside, kernel, own_writes, prefix, writers};
 
 /// Bytes that are copied at once.
 const PART_BYTES: usize = 1 << 20;
@@ -56,14 +56,14 @@ pub(super) fn move_to_destination(fd: RawFd) -> Option<()> {
     let is_free = || {
         let named = |state| staging.names.image(state, key, name);
         let is_newest = named(NameState::Open).as_ref() == Some(&path) && named(NameState::Sealed).is_none();
-        is_newest && !is_mapped(&path) && is_alone(&path)
+        is_newest && !is_mapped(&path) && !is_locked(&path) && is_alone(&path)
     };
     if !is_free() {
         return None;
     }
     let _mark = staging.names.mark_moving(image.id()).ok()?;
     drop(lock);
-    let copied = CopiedImage::new(&path, &destination).ok()?;
+    let copied = CopiedImage::new(fd, &path, &destination).ok()?;
     let _lock = staging.names.lock().ok()?;
     if !is_free() || !copied.is_whole(&path) {
         return None;
@@ -71,26 +71,30 @@ pub(super) fn move_to_destination(fd: RawFd) -> Option<()> {
     copied.lay_over(fd, &destination).ok()?;
     staging.names.remove_name(NameState::Open, key, name, &path);
     image.discard();
+    if prefix::covers(&destination)
+        && let Some(identity) = kernel::current_identity(fd)
+    {
+        writers::add(fd, &identity);
+        own_writes::written(&identity, kernel::link_of(fd).as_str());
+    }
     Some(())
 }
 
-/// The bytes of an image at their destination.
+/// The bytes of an image at their destination, open as a descriptor of the program is.
 struct CopiedImage {
     copy: File,
     image: Metadata,
 }
 
 impl CopiedImage {
-    fn new(image: &Path, destination: &Path) -> io::Result<Self> {
+    /// Those of `image`, on which the program has `fd` open.
+    fn new(fd: RawFd, image: &Path, destination: &Path) -> io::Result<Self> {
         let from = File::open(image)?;
         let facts = from.metadata()?;
-        let to = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(facts.permissions().mode() & 0o7777)
-            .open(destination)?;
-        to.set_permissions(facts.permissions())?;
+        // Opened once, for as long as it is needed: by its own mode the program may not be allowed to open it again.
+        let access = kernel::open_flags(fd).ok_or_else(io::Error::last_os_error)? & OFlags::ACCMODE;
+        let flags = access | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let to = File::from(rustix::fs::open(destination, flags, Mode::RUSR | Mode::WUSR)?);
         let mut part = vec![0; PART_BYTES];
         let mut at = 0;
         while at < facts.size() {
@@ -105,6 +109,7 @@ impl CopiedImage {
             at += len as u64;
         }
         to.set_len(facts.size())?;
+        ProgramImage::dress(&from, &to).map_err(io::Error::other)?;
         Ok(Self { copy: to, image: facts })
     }
 
@@ -117,17 +122,28 @@ impl CopiedImage {
 
     /// Has `fd` be open on the copy, which is at `destination`.
     fn lay_over(&self, fd: RawFd, destination: &Path) -> io::Result<()> {
-        let flags =
-            kernel::open_flags(fd).ok_or_else(io::Error::last_os_error)? - OFlags::CREATE - OFlags::TRUNC;
-        let opened = rustix::fs::open(destination, flags | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
-        let file = |fd| kernel::identity(fd).map(|file| (file.device, file.inode));
-        if file(opened.as_raw_fd()) != file(self.copy.as_raw_fd()) {
+        let is_there = |facts: Metadata| -> io::Result<bool> {
+            let copy = self.copy.metadata()?;
+            Ok((facts.dev(), facts.ino()) == (copy.dev(), copy.ino()))
+        };
+        if !is_there(fs::metadata(destination)?)? {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let position = kernel::position(fd).unwrap_or(0);
-        kernel::set_position(opened.as_raw_fd(), position);
-        if kernel::lay_over(opened.as_raw_fd(), fd) { Ok(()) } else { Err(io::Error::last_os_error()) }
+        let flags = kernel::open_flags(fd).ok_or_else(io::Error::last_os_error)?;
+        rustix::fs::fcntl_setfl(&self.copy, flags)?;
+        kernel::set_position(self.copy.as_raw_fd(), kernel::position(fd).unwrap_or(0));
+        if kernel::lay_over(self.copy.as_raw_fd(), fd) { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
+}
+
+/// Whether somebody holds a lock on the file, which stays with the image.
+fn is_locked(image: &Path) -> bool {
+    let Ok(facts) = fs::metadata(image) else { return true };
+    let inode = format!(":{}", facts.ino());
+    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let is_of_image = |line: &str| line.split_whitespace().any(|word| word.ends_with(&inode));
+    // A lease is how the launcher looks for writers.
+    locks.lines().any(|line| !line.contains(" LEASE ") && is_of_image(line))
 }
 
 /// Whether this process has the file mapped: a map stays with the image.

@@ -91,8 +91,14 @@ fn make_room(fd: RawFd, len: usize) -> bool {
 fn with_space(fd: RawFd, is_staged: bool, write: impl Fn() -> ssize_t) -> ssize_t {
     let is_refused = |answer| answer == -1 && [libc::ENOSPC, libc::EDQUOT].contains(&inside::errno());
     let write = || {
-        let _writing = is_staged.then(WriterGuard::begin);
-        write()
+        if !is_staged {
+            return write();
+        }
+        inside::end_if_cancelled();
+        inside::uncancelled(|| {
+            let _writing = WriterGuard::begin();
+            write()
+        })
     };
     let answer = write();
     if !is_refused(answer) || !wait_for_others(fd) {

@@ -218,7 +218,9 @@ fn rename(
             drop_image(staging, &new, image);
         }
         if let Some(paths) = &moved_folder {
-            moved.iter().for_each(|(image, destination)| drop(follow(staging, image, destination, paths)));
+            for (image, destination) in &moved {
+                let _is_left = follow(staging, image, destination, paths);
+            }
         }
     }
     Some(Ok(Rename::Called))

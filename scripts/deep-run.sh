@@ -19,14 +19,17 @@ run_programs() {
 
 run_own() {
     local folder
-    folder=$(mktemp -d)
+    # HDF5 cuts messages that have a long path in them.
+    folder=$(mktemp -d /tmp/fXXXXXX)
     # shellcheck disable=SC2064
     trap "rm -rf '$folder'" EXIT
-    mkdir "$folder/temporary"
+    mkdir "$folder/t"
+    # Where the search for a libhdf5 finds that of h5py.
+    export VIRTUAL_ENV=$VENV
     say "the package's own tests inside forebay run, their files in $folder"
     # Tests that start such runs themselves, and those of other mounts and hosts, have nothing to do with where files lie.
-    PYTHONPATH=$site TMPDIR=$folder/temporary FOREBAY_LONG='' "$FOREBAY_BIN" run --origin "$folder" --tier mem:1GiB -- \
-        "$FOREBAY_PYTHON" -m pytest -q --numprocesses 2 --dist worksteal "$ROOT/tests/python" \
+    PYTHONPATH=$site TMPDIR=$folder/t FOREBAY_LONG='' "$FOREBAY_BIN" run --origin "$folder" --tier mem:1GiB -- \
+        "$FOREBAY_PYTHON" -m pytest -q --numprocesses 2 --dist worksteal --basetemp "$folder/t/p" "$ROOT/tests/python" \
         --ignore-glob='*test_run_*' --ignore-glob='*hosts*' --ignore-glob='*test_release*'
 }
 

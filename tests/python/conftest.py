@@ -25,6 +25,12 @@ os.environ.setdefault("FOREBAY_CACHE", tempfile.mkdtemp(prefix="forebay-index-")
 # Threads of PyTorch that wait for each other by turning take the cores from those that work.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+if "FOREBAY_RUN" in os.environ:
+    # Inside `forebay run` (`make deep-run`): its library reads the settings with the first file, before a test sets others.
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(b"first")
+        Path(file.name).read_bytes()
+
 Make = Callable[..., Path]
 
 # What is promised within a second ends within these, on a busy machine too; what the tests interrupt would last longer.
@@ -51,6 +57,14 @@ def variables_of_the_tests_before() -> Iterator[None]:
     for name, value in before.items():
         if os.environ.get(name) != value and name != "PYTEST_CURRENT_TEST":
             os.environ[name] = value
+
+
+@pytest.fixture
+def no_tiers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that say which tiers there are: those of `forebay run`, where they run inside it, are the preloaded library's alone."""
+    if "FOREBAY_RUN" in os.environ:
+        for name in ("FOREBAY_TIERS", "FOREBAY_CONFIG"):
+            monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from conftest import same
 
 import forebay
 
+pytestmark = pytest.mark.usefixtures("no_tiers")
+
 WRITTEN = "Thu, 01 Jul 2021 10:44:59 GMT"
 
 Put = Callable[[str, bytes], None]

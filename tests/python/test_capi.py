@@ -17,6 +17,8 @@ import pytest
 
 import forebay
 
+pytestmark = pytest.mark.usefixtures("no_tiers")
+
 ROOT = Path(__file__).parents[2]
 LIMIT = 300
 COUNT = 53
@@ -92,6 +94,8 @@ def checked(prefix: Path, program: Path, *words: object, **variables: object) ->
         options.append("--undef-value-errors=no")
     command = [valgrind, *options, f"--suppressions={ROOT}/tests/c/valgrind.supp", program, *map(str, words)]
     environment = os.environ | {name: str(value) for name, value in variables.items()}
+    # Whatever else is loaded leaves things behind of its own.
+    environment.pop("LD_PRELOAD", None)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=2 * LIMIT)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

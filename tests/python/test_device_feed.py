@@ -20,6 +20,8 @@ import forebay.torch
 from forebay import Ragged, _device_feed, _device_memory, _pinned_memory
 from forebay._forebay import LoaderMemory
 
+pytestmark = pytest.mark.usefixtures("no_tiers")
+
 COUNT = 600
 
 

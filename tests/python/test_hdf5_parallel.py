@@ -83,7 +83,7 @@ def test_what_ranks_have_flushed_is_in_the_file_after_a_kill_of_all_and_recover(
     for _ in range(4):
         assert running.stdout.readline().endswith("flushed\n")
     time.sleep(0.2)
-    own = subprocess.run(["ps", "-eo", "pid,args"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    own = subprocess.run(["ps", "-ww", "-eo", "pid,args"], stdout=subprocess.PIPE, text=True, check=True).stdout
     for line in own.splitlines():
         pid, _, arguments = line.strip().partition(" ")
         if arguments.startswith(str(program)):

@@ -21,6 +21,8 @@ from conftest import Make
 
 import forebay
 
+pytestmark = pytest.mark.usefixtures("no_tiers")
+
 
 @pytest.fixture
 def path(make: Make) -> Path:

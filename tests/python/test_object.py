@@ -26,6 +26,8 @@ from conftest import Make, images, same
 
 import forebay
 
+pytestmark = pytest.mark.usefixtures("no_tiers")
+
 KEYS = {"AWS_ACCESS_KEY_ID": "reader", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
 
 

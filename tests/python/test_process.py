@@ -24,7 +24,7 @@ import forebay
 
 COUNT = 200
 # PyTorch and NumPy have threads: Python warns of a fork beside them, which is what is tested here.
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"), pytest.mark.usefixtures("no_tiers")]
 
 
 @pytest.fixture

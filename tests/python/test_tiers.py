@@ -28,6 +28,7 @@ from forebay import BlockFacts, Ragged
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    pytest.mark.usefixtures("no_tiers"),
 ]
 
 

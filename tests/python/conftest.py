@@ -27,9 +27,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 if "FOREBAY_RUN" in os.environ:
     # Inside `forebay run` (`make deep-run`): its library reads the settings with the first file, before a test sets others.
-    with tempfile.NamedTemporaryFile() as file:
-        Path(file.name).write_bytes(b"first")
-        Path(file.name).read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        first = Path(folder) / "first"
+        first.write_bytes(b"first")
+        first.read_bytes()
 
 Make = Callable[..., Path]
 

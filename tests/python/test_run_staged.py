@@ -315,6 +315,68 @@ def test_a_file_whose_destination_cannot_be_looked_at_stays_in_the_area(origin: 
     assert (origin / "sub" / "a").read_text() == "kept"
 
 
+def test_owners_and_the_times_of_folders_are_those_of_plain_runs(origin: Path, area: Path, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    script = """
+        cd "$0"; echo o > f; chown 1234:4321 f; stat -c '%u %g' f; echo old > g; chown 77:78 g; sync g; echo new > g; stat -c '%u %g' g
+        mkdir -p a/b; echo 1 > a/b/1; touch -d 2020-01-01 a/b; cp -a a c; stat -c %Y a/b c/b
+    """
+    (tmp_path / "plain").mkdir()
+    expected = plain("sh", "-c", script, tmp_path / "plain")
+    for settings in ({}, PAUSED):
+        shutil.rmtree(origin)
+        origin.mkdir()
+        assert staged(origin, area, "sh", "-c", script, origin, **settings).out == expected
+        for name in ("f", "g"):
+            ours, theirs = (origin / name).stat(), (tmp_path / "plain" / name).stat()
+            assert (ours.st_uid, ours.st_gid) == (theirs.st_uid, theirs.st_gid), name
+        for name in ("a/b", "c/b", "c/b/1"):
+            assert int((origin / name).stat().st_mtime) // 3600 == int((tmp_path / "plain" / name).stat().st_mtime) // 3600, name
+
+
+def test_a_file_that_is_begun_as_the_run_ends_is_at_its_destination(origin: Path, area: Path) -> None:
+    script = 'cd "$0"; echo a > a; (for i in $(seq 200); do echo $i > bg$i; done) >/dev/null 2>&1 & '
+    for _ in range(5):
+        staged(origin, area, "sh", "-c", script, origin)
+        until = time.monotonic() + 60
+        while not (origin / "bg200").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        assert {number: (origin / f"bg{number}").read_text() for number in range(1, 201)} == {
+            number: f"{number}\n" for number in range(1, 201)
+        }
+        assert items(area) == []
+        shutil.rmtree(origin)
+        origin.mkdir()
+
+
+def test_recover_leaves_a_file_that_a_program_still_writes(origin: Path, area: Path) -> None:
+    source = """
+        import sys, time
+        file = open(sys.argv[1], "w"); file.write(sys.argv[2]); file.flush(); print("ready", flush=True); time.sleep(600)
+    """
+    programs = []
+    for text in ("first", "second"):
+        words = command(origin, *python(source, origin / "f", text), tiers=[], flags=flags(area))
+        launcher = subprocess.Popen(words, stdout=subprocess.PIPE, env=environment(FOREBAY_STAGE_FREE_FLOOR="0"))
+        assert launcher.stdout is not None and launcher.stdout.readline() == b"ready\n"
+        child = int(Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()[0])
+        launcher.kill()
+        launcher.wait()
+        if text == "first":
+            os.kill(child, signal.SIGKILL)
+            time.sleep(0.5)
+        programs.append(child)
+    done = subprocess.run([*COMMAND, "recover", str(area)], capture_output=True, text=True, timeout=LIMIT, env=environment())
+    assert done.returncode != 0 and "still open for writing" in done.stdout + done.stderr, done
+    assert (origin / "f").read_text() == "first"
+    os.kill(programs[1], signal.SIGKILL)
+    time.sleep(0.5)
+    recovered(area)
+    assert (origin / "f").read_text() == "second" and items(area) == []
+
+
 def test_many_processes_write_many_files(origin: Path, area: Path) -> None:
     source = """
         import os, sys

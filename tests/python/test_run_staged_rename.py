@@ -127,3 +127,24 @@ def test_a_file_that_is_still_written_does_not_leave_the_prefix_by_its_older_ver
     """
     assert staged(origin, RENAME + program).out == b"EXDEV False\n[]\n"
     assert (tmp_path / "outside").read_text() == "new"
+
+
+def test_folders_are_exchanged_with_the_staged_files_in_them(origin: Path) -> None:
+    program = """
+    for folder in "AB":
+        os.mkdir(folder)
+        write(f"{folder}/same", f"of {folder}")
+        write(f"{folder}/only-{folder}", "alone")
+    print(renameat2("A", "B", 2), open("A/same").read(), open("B/same").read())
+    with open("B/open", "w") as file:
+        print(renameat2("A", "B", 2))
+    os.mkdir("C")
+    with open("C/open", "w") as file:
+        os.mkdir("D")
+        print(renameat2("D", "C", 0))
+    """
+    assert staged(origin, RENAME + program).out == b"done of B of A\nEINVAL\nENOTEMPTY\n"
+    found = {str(path.relative_to(origin)): path.read_text() for path in origin.rglob("*") if path.is_file()}
+    assert found == {
+        "A/same": "of B", "A/only-B": "alone", "B/same": "of A", "B/only-A": "alone", "B/open": "", "C/open": "",
+    }  # fmt: skip

@@ -38,7 +38,9 @@ mod write_guard;
 
 pub(crate) use change::{removed, removed_folder, renamed, synced};
 pub(crate) use growth::{forget, forget_between};
-pub(crate) use names::{asked, changed, made_name, real_path, whole, whole_everywhere, whole_folder};
+pub(crate) use names::{
+    asked, changed, made_name, real_path, whole, whole_everywhere, whole_folder, whole_folder_at,
+};
 pub(crate) use open::{OpenCall, open, open_stream};
 pub(crate) use place::LastLink;
 pub(crate) use run_staging::is_on;

@@ -42,6 +42,8 @@ pub struct ProgramImages {
     seen: HashMap<String, SeenImage>,
     draining: Vec<DrainingImage>,
     is_full: bool,
+    /// Whether the program has ended.
+    is_closed: bool,
     room: RoomPublisher,
     /// Held while somebody waits for a file: it is drained though drains are paused.
     forced: Option<Forced>,
@@ -122,6 +124,7 @@ impl ProgramImages {
             seen: HashMap::new(),
             draining: Vec::new(),
             is_full: false,
+            is_closed: false,
             room,
             forced: None,
             trouble: None,
@@ -278,11 +281,18 @@ impl ProgramImages {
         let draining: u64 = self.draining.iter().map(|image| image.unreserved).sum();
         let left = self.area.room_left(open + draining);
         self.room.publish(taken, left);
-        let is_full = left < self.area.least_room();
+        let is_full = self.is_closed || left < self.area.least_room();
         if is_full != self.is_full {
             self.names.set_full(is_full);
             self.is_full = is_full;
         }
+    }
+
+    /// Takes no more files: names are locked while one is begun, so that none is begun unseen.
+    fn close(&mut self) {
+        let _lock = self.names.lock();
+        self.names.set_full(true);
+        self.is_closed = true;
     }
 
     /// Brings all to their destinations, after the program has ended; what is still open for writing is waited for as long as
@@ -293,6 +303,7 @@ impl ProgramImages {
         progress: &dyn Fn(DrainProgress) -> ControlFlow<()>,
     ) -> Result<()> {
         let began = Instant::now();
+        self.close();
         let mut left = self.look(true);
         while left.open > 0 && began.elapsed() < patience {
             let state =

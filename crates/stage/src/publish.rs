@@ -97,24 +97,18 @@ pub(crate) fn dress(file: &File, destination: &Path, mode: u32) -> Result<()> {
         Err(Errno::NOENT) => return rustix::fs::fchmod(file, Mode::from_bits_truncate(mode)).map_err(at),
         Err(errno) => return Err(at(errno)),
     };
-    let own = rustix::fs::fstat(file).map_err(at)?;
-    if (own.st_uid, own.st_gid) != (old.st_uid, old.st_gid) {
-        let (owner, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
-        // Only root gives files away; the group can be kept by its members.
-        if rustix::fs::fchown(file, Some(owner), Some(group)).is_err() {
-            let _ = rustix::fs::fchown(file, None, Some(group));
-        }
-    }
+    give_to(file, (old.st_uid, old.st_gid)).map_err(at)?;
     // After the owner, as a new owner clears some bits.
     rustix::fs::fchmod(file, Mode::from_bits_truncate(old.st_mode)).map_err(at)?;
     copy_attributes(destination, file);
     Ok(())
 }
 
-/// Gives `file` the mode, the times and the extended attributes of the file `image` that a program has written.
+/// Gives `file` the owner, the mode, the times and the extended attributes of the file `image` that a program has written.
 pub(crate) fn dress_as(file: &File, image: &File, mode: u32) -> Result<()> {
     let done = || -> rustix::io::Result<()> {
         let facts = rustix::fs::fstat(image)?;
+        give_to(file, (facts.st_uid, facts.st_gid))?;
         copy_attributes_of(image, file);
         rustix::fs::fchmod(file, Mode::from_bits_truncate(mode))?;
         let time = |seconds, nanos: i64| Timespec { tv_sec: seconds, tv_nsec: nanos };
@@ -126,6 +120,18 @@ pub(crate) fn dress_as(file: &File, image: &File, mode: u32) -> Result<()> {
         rustix::fs::futimens(file, &times)
     };
     done().map_err(|errno| Error::from_io(errno.into()))
+}
+
+/// Gives `file` to an owner and a group, as far as that is allowed: only root gives files away, and the group can be kept by its members.
+fn give_to(file: &File, (owner, group): (u32, u32)) -> rustix::io::Result<()> {
+    let own = rustix::fs::fstat(file)?;
+    if (own.st_uid, own.st_gid) != (owner, group) {
+        let (owner, group) = (Uid::from_raw(owner), Gid::from_raw(group));
+        if rustix::fs::fchown(file, Some(owner), Some(group)).is_err() {
+            let _ = rustix::fs::fchown(file, None, Some(group));
+        }
+    }
+    Ok(())
 }
 
 fn copy_attributes_of(from: impl AsFd, to: impl AsFd) {

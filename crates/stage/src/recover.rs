@@ -137,6 +137,8 @@ fn discard_superseded(
         let found = items.iter().find(|(_, id)| *id == status.id);
         let journal = found.and_then(|(folder, id)| Some((folder, read_journal(folder, id).ok()?)));
         let is_superseded = match &journal {
+            // Programs may still write it: it is newer than what is sealed.
+            Some((_, journal)) if journal.image.is_none() => false,
             _ if options.dry_run => true,
             Some((_, journal)) => publication::order(Some(area), journal)? == PublishOrder::Superseded,
             None => false,

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     inherited, inside, manage, own_numbers, real,
     slots::{self, SlotKind},
+    staged,
 };
 
 /// What `call` gives for `fd`, or for the origin where `fd` is open on a copy.
@@ -148,11 +149,13 @@ exported! {
     }
 
     fn futimens(fd: c_int, times: *const timespec) -> c_int {
+        staged::whole_folder(fd);
         // SAFETY: above.
         of_origin(fd, |fd| unsafe { real::futimens(fd, times) })
     }
 
     fn futimes(fd: c_int, times: *const timeval) -> c_int {
+        staged::whole_folder(fd);
         // SAFETY: above.
         of_origin(fd, |fd| unsafe { real::futimes(fd, times) })
     }

@@ -9,11 +9,11 @@ use std::{
 
 use forebay_stage::{FolderKey, NameState, ProgramImage};
 use libc::{c_int, c_uint};
-use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, FileType};
 
 use super::{
     name_turn::{NotYet, in_turn, lock_names},
-    names::may_be_staged,
+    names::{in_folder_at, may_be_staged},
     place::{LastLink, StagedPlace},
     run_staging::{RunStaging, staging},
     settle::settle,
@@ -99,14 +99,7 @@ pub(crate) fn removed_folder(folder: RawFd, path: &CStr, call: impl FnOnce() -> 
     if !may_be_staged(folder, path) {
         return call();
     }
-    let found = || {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = match folder {
-            libc::AT_FDCWD => rustix::fs::open(path, flags, Mode::empty()),
-            _ => rustix::fs::openat(kernel::borrowed(folder)?, path, flags, Mode::empty()),
-        };
-        Some(staging()?.names.in_folder(FolderKey::of(opened.ok()?).ok()?))
-    };
+    let found = || in_folder_at(folder, path);
     let images = inside::run(found).unwrap_or_default();
     if images.is_empty() {
         return call();
@@ -193,21 +186,33 @@ fn rename(
         }
     }
     let is_exchange = flags & libc::RENAME_EXCHANGE != 0;
-    let exchanged = replaced.clone().filter(|_| is_exchange);
-    let mut early: Vec<PathBuf> =
-        [&staged, &older, &older_replaced, &exchanged].into_iter().flatten().cloned().collect();
+    let mut early: Vec<PathBuf> = [&staged, &older, &older_replaced].into_iter().flatten().cloned().collect();
     let moved_folder = if is_folder(&old) { Some((old.path()?, new.path()?)) } else { None };
     let below = |state| moved_folder.iter().flat_map(move |(old, _)| images_below(staging, old, state));
-    early.extend(below(NameState::Sealed).map(|(image, _)| image));
+    let new_folder = if is_folder(&new) { Some(new.path()?) } else { None };
+    let below_new = |state| new_folder.iter().flat_map(move |new| images_below(staging, new, state));
+    early.extend(below(NameState::Sealed).chain(below_new(NameState::Sealed)).map(|(image, _)| image));
+    // What both names have, and folders hold, is exchanged once it is there.
+    let exchanged: Vec<PathBuf> = if is_exchange {
+        let below = below(NameState::Open).chain(below_new(NameState::Open)).map(|(image, _)| image);
+        staged.iter().chain(&replaced).cloned().chain(below).collect()
+    } else {
+        Vec::new()
+    };
+    early.extend(exchanged.iter().cloned());
     if wait_for(&early.iter().collect::<Vec<_>>()) {
         return Some(Ok(Rename::Early(early)));
     }
-    // Open for writing: what is at the destination is an older version. A program that moves files copies this one then.
+    // Open for writing: what is at the destination is an older version.
+    if !exchanged.is_empty() {
+        return Some(Ok(Rename::Refused(libc::EINVAL)));
+    }
     if staged.is_some() {
+        // A program that moves files copies this one then.
         return Some(Ok(Rename::Refused(libc::EXDEV)));
     }
-    if exchanged.is_some() {
-        return Some(Ok(Rename::Refused(libc::EINVAL)));
+    if moved_folder.is_some() && below_new(NameState::Open).next().is_some() {
+        return Some(Ok(Rename::Refused(libc::ENOTEMPTY)));
     }
     let moved: Vec<(PathBuf, PathBuf)> = below(NameState::Open).collect();
     if moved.iter().any(|(image, _)| staging.is_moving(image)) {

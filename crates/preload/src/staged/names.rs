@@ -1,12 +1,13 @@
 //! Calls by name: on the image, where the name is that of a staged file.
 
 use std::{
-    ffi::{CStr, CString},
+    ffi::{CStr, CString, OsString},
     os::fd::RawFd,
     path::PathBuf,
 };
 
 use forebay_stage::{FolderKey, NameState, NamedImage};
+use rustix::fs::{Mode, OFlags};
 
 use super::{
     name_turn::{NotYet, in_turn, lock_names},
@@ -105,6 +106,24 @@ pub(crate) fn whole_folder(fd: RawFd) {
     settle(images.unwrap_or_default());
 }
 
+/// The same for the folder at `path`, before its times are set: files that come later would change them.
+pub(crate) fn whole_folder_at(folder: RawFd, path: &CStr) {
+    if !has_any() || !may_be_staged(folder, path) {
+        return;
+    }
+    settle(images_of(inside::run(|| in_folder_at(folder, path)).unwrap_or_default()));
+}
+
+/// The names of staged files in the folder at `path`.
+pub(super) fn in_folder_at(folder: RawFd, path: &CStr) -> Option<Vec<(OsString, NamedImage)>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = match folder {
+        libc::AT_FDCWD => rustix::fs::open(path, flags, Mode::empty()),
+        _ => rustix::fs::openat(kernel::borrowed(folder)?, path, flags, Mode::empty()),
+    };
+    Some(staging()?.names.in_folder(FolderKey::of(opened.ok()?).ok()?))
+}
+
 /// Has all files of the run be at their destinations.
 pub(crate) fn whole_everywhere() {
     if !has_any() {
@@ -114,6 +133,6 @@ pub(crate) fn whole_everywhere() {
     settle(images.unwrap_or_default());
 }
 
-fn images_of(names: Vec<(std::ffi::OsString, NamedImage)>) -> Vec<PathBuf> {
+fn images_of(names: Vec<(OsString, NamedImage)>) -> Vec<PathBuf> {
     names.into_iter().map(|(_, named)| named.image).collect()
 }

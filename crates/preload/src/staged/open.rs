@@ -12,7 +12,7 @@ use forebay_scratch::RunCounter;
 use forebay_stage::{FolderKey, NameState, ProgramImage};
 use libc::{FILE, c_int, mode_t};
 use rustix::{
-    fs::{Access, AtFlags, FileType, Mode, Stat},
+    fs::{Access, AtFlags, FileType, Gid, Mode, Stat, Uid},
     io::Errno,
 };
 
@@ -202,10 +202,16 @@ fn make(staging: &RunStaging, call: &OpenCall<'_>, place: &StagedPlace) -> Optio
     Some(fd)
 }
 
-/// Gives a new image the mode of the file that it takes the place of; nothing where the launcher could not read it.
+/// Gives a new image the owner and the mode of the file that it takes the place of; nothing where the launcher could not read it.
 fn dressed(fd: RawFd, old: Option<&Stat>) -> Option<()> {
     let file = crate::kernel::borrowed(fd)?;
     if let Some(old) = old {
+        let new = rustix::fs::fstat(file).ok()?;
+        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid) {
+            // Who may not give files away leaves it as it is, as the launcher will.
+            let (owner, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
+            let _is_given = rustix::fs::fchown(file, Some(owner), Some(group));
+        }
         rustix::fs::fchmod(file, Mode::from_raw_mode(old.st_mode)).ok()?;
     }
     let mode = Mode::from_raw_mode(rustix::fs::fstat(file).ok()?.st_mode);

@@ -62,9 +62,9 @@ def variables_of_the_tests_before() -> Iterator[None]:
 
 @pytest.fixture
 def no_tiers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests that say which tiers there are: those of `forebay run`, where they run inside it, are the preloaded library's alone."""
+    """For tests that say which origin and tiers there are: those of `forebay run`, where they run inside it, are the preloaded library's alone."""
     if "FOREBAY_RUN" in os.environ:
-        for name in ("FOREBAY_TIERS", "FOREBAY_CONFIG"):
+        for name in ("FOREBAY_TIERS", "FOREBAY_CONFIG", "FOREBAY_ORIGIN"):
             monkeypatch.delenv(name, raising=False)
 
 

@@ -17,7 +17,7 @@ use forebay_scratch::RunCounter;
 use forebay_source::{FileOrigin, PerProcess, Result, hidden_numbers::hidden_count};
 use forebay_tier::{SourceKey, Stats, Tiered};
 
-use crate::{inside, prefix, run_counts, staged};
+use crate::{inside, prefix, run_counts, staged::is_on as writes_are_staged};
 
 /// What this process uses, once it was looked for. A child that was forked meanwhile does not wait for its parent's.
 static STATE: PerProcess<EngineState> = PerProcess::empty();
@@ -77,7 +77,7 @@ fn started() -> Option<Arc<TierEngine>> {
     });
     let Some(engine) = engine.map(Arc::new) else {
         // Names of staged files are still looked for.
-        if !staged::is_on() {
+        if !writes_are_staged() {
             prefix::switch_off();
         }
         return None;

@@ -5,7 +5,9 @@ use std::os::fd::{OwnedFd, RawFd};
 use forebay_source::descriptors;
 use rustix::io::Errno;
 
-use crate::{back_to_origin::leave, engine, inside, own_numbers, prefix, slots, staged};
+use crate::{
+    back_to_origin::leave, engine, inside, own_numbers, prefix, slots, staged::is_on as writes_are_staged,
+};
 
 /// What of ours is closed for the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +70,7 @@ fn give_up(given_up: GivenUp) -> LeftOpen {
     if given_up == GivenUp::Tiers {
         let was_used = engine::end();
         // Names of staged files are still looked for.
-        if !staged::is_on() {
+        if !writes_are_staged() {
             prefix::switch_off();
             left = if was_used { LeftOpen::InUse } else { LeftOpen::Unused };
         }

@@ -148,3 +148,165 @@ def test_folders_are_exchanged_with_the_staged_files_in_them(origin: Path) -> No
     assert found == {
         "A/same": "of B", "A/only-B": "alone", "B/same": "of A", "B/only-A": "alone", "B/open": "", "C/open": "",
     }  # fmt: skip
+
+
+def test_a_folder_that_is_renamed_by_a_path_with_a_slash_takes_its_files_with_it(origin: Path) -> None:
+    program = """
+    for number in range(3):
+        os.mkdir("run")
+        write("run/result", f"of run {number}")
+        os.rename("run/", f"run.{number}/")
+    print(sorted(os.listdir(".")), open("run.1/result").read())
+    write("file", "closed")
+    for old, new in (("file/", "other"), ("file", "other/")):
+        try:
+            os.rename(old, new)
+        except OSError as error:
+            print(error.errno in (errno.ENOTDIR, errno.ENOENT))
+    """
+    out = staged(origin, RENAME + program).out.decode()
+    assert out == "['run.0', 'run.1', 'run.2'] of run 1\nTrue\nTrue\n"
+    for number in range(3):
+        assert (origin / f"run.{number}" / "result").read_text() == f"of run {number}"
+    assert (origin / "file").read_text() == "closed"
+    assert len(os.listdir(origin)) == 4
+
+
+def test_a_folder_with_files_on_their_way_is_not_empty_for_remove_either(origin: Path) -> None:
+    program = """
+    library = ctypes.CDLL(None, use_errno=True)
+    os.mkdir("folder")
+    kept = open("folder/file", "w")
+    for call in (library.remove, library.rmdir):
+        print(call(b"folder"), errno.errorcode[ctypes.get_errno()])
+    kept.write("written")
+    kept.close()
+    print(library.remove(b"folder"), errno.errorcode[ctypes.get_errno()])
+    os.unlink("folder/file")
+    print(library.remove(b"folder"), os.listdir("."))
+    """
+    assert staged(origin, RENAME + program).out.decode() == "-1 ENOTEMPTY\n" * 3 + "0 []\n"
+    assert os.listdir(origin) == []
+
+
+def test_a_name_is_free_once_its_file_was_removed(origin: Path) -> None:
+    program = """
+    for number in range(5):
+        write("file", "one")
+        time.sleep(0.3 * (number % 2))
+        os.unlink("file")
+        os.close(os.open("file", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        time.sleep(0.3 * (number % 2))
+        os.unlink("file")
+        os.mkdir("file")
+        os.rmdir("file")
+    write("file", "last")
+    print(open("file").read())
+    """
+    assert staged(origin, program).out.decode() == "last\n"
+    assert (origin / "file").read_text() == "last"
+
+
+def test_a_rename_onto_itself_and_flags_that_exclude_each_other_are_answered_as_by_the_kernel(origin: Path) -> None:
+    program = """
+    kept = open("file", "w")
+    told = [renameat2("file", "file", flags) for flags in (0, 1, 3, 8)]
+    print(told)
+    """
+    assert staged(origin, RENAME + program).out.decode() == "['done', 'EEXIST', 'EINVAL', 'EINVAL']\n"
+
+
+def test_who_reads_a_name_while_files_are_renamed_to_it_finds_one_of_them(origin: Path) -> None:
+    program = """
+    (program, pipe) = (os.fork(), None)
+    if program == 0:
+        (seen, last) = (0, -1)
+        while last < 299:
+            try:
+                number = int(open("latest").read())
+            except FileNotFoundError:
+                assert last == -1, "the name was lost"
+                continue
+            assert number >= last, (number, last)
+            os.stat("latest")
+            (seen, last) = (seen + 1, number)
+        os._exit(0 if seen > 10 else 3)
+    for number in range(300):
+        write("next", str(number))
+        os.rename("next", "latest")
+    print(os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]))
+    """
+    assert staged(origin, program).out.decode() == "0\n"
+    assert (origin / "latest").read_text() == "299"
+
+
+def test_a_program_with_few_numbers_finds_its_files(origin: Path) -> None:
+    program = """
+    import resource
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    for few in (200, 100):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
+        write("part", f"of {few}")
+        lowest = os.open("/dev/null", os.O_RDONLY)
+        os.close(lowest)
+        with open("part") as file:
+            print(file.read(), file.fileno() == lowest)
+        os.rename("part", f"whole.{few}")
+        print(os.stat(f"whole.{few}").st_size, os.path.exists("part"))
+        write("gone", "x")
+        os.unlink("gone")
+    # Not one is left.
+    write("part", "of none")
+    os.mkdir("folder")
+    write("folder/file", "in it")
+    taken = []
+    try:
+        while True:
+            taken.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError as error:
+        assert error.errno == errno.EMFILE
+    def tried(call, *words):
+        try:
+            call(*words)
+            return "done"
+        except OSError as error:
+            return errno.errorcode[error.errno]
+    print(os.stat("part").st_size, tried(os.rename, "part", "whole"), tried(os.unlink, "part"), tried(open, "part"))
+    print(tried(os.rename, "folder", "other"), tried(os.rmdir, "folder"))
+    for one in taken:
+        os.close(one)
+    os.rename("part", "whole")
+    os.rename("folder", "other")
+    """
+    out = staged(origin, "    import errno\n" + program).out.decode().splitlines()
+    assert out[:4] == ["of 200 True", "6 False", "of 100 True", "6 False"]
+    assert out[4] == "7 EMFILE EMFILE EMFILE"
+    assert out[5] == "EMFILE EMFILE"
+    names = ["other", "whole", "whole.100", "whole.200"]
+    assert sorted(os.listdir(origin)) == names
+    assert [(origin / name).read_text() for name in names[1:]] == ["of none", "of 100", "of 200"]
+    assert (origin / "other" / "file").read_text() == "in it"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to a group that its user is not in")
+def test_new_files_have_the_group_of_a_folder_that_says_so(origin: Path) -> None:
+    group = 54321
+    shared = origin / "shared"
+    shared.mkdir()
+    os.chown(shared, -1, group)
+    shared.chmod(0o2775)
+    old = origin / "old"
+    old.write_text("old")
+    os.chown(old, 65534, group)
+    old.chmod(0o664)
+    program = """
+    write("shared/new", "new")
+    write("shared/given", "given")
+    os.chown("shared/given", -1, 65534)
+    write("old", "newer")
+    """
+    staged(origin, program)
+    assert (shared / "new").stat().st_gid == group
+    assert (shared / "given").stat().st_gid == 65534
+    facts = old.stat()
+    assert (facts.st_uid, facts.st_gid, facts.st_mode & 0o7777, old.read_text()) == (65534, group, 0o664, "newer")

@@ -17,7 +17,9 @@
 //! | `open` | which file is made in the area, or opened there |
 //! | `name_turn` | the lock of all names, and waiting for it |
 //! | `names` | calls by name |
-//! | `change` | `rename`, `unlink`, `rmdir` |
+//! | `change` | `rename` |
+//! | `remove` | `unlink`, `rmdir`, `remove` |
+//! | `plain_call` | the plain call, where it is made while names are locked |
 //! | `settle` | waiting for the launcher |
 //! | `write` | writes to staged files, which fit or go on elsewhere |
 //! | `growth` | the room in the area that a file takes while it grows |
@@ -31,17 +33,20 @@ mod names;
 mod no_space;
 mod open;
 mod place;
+mod plain_call;
+mod remove;
 mod run_staging;
 mod settle;
 mod write;
 mod write_guard;
 
-pub(crate) use change::{removed, removed_folder, renamed, synced};
+pub(crate) use change::renamed;
 pub(crate) use growth::{forget, forget_between};
 pub(crate) use names::{
-    asked, changed, made_name, real_path, whole, whole_everywhere, whole_folder, whole_folder_at,
+    asked, changed, made_name, real_path, synced, whole, whole_everywhere, whole_folder, whole_folder_at,
 };
 pub(crate) use open::{OpenCall, open, open_stream};
 pub(crate) use place::LastLink;
+pub(crate) use remove::{is_folder, removed, removed_folder};
 pub(crate) use run_staging::is_on;
 pub(crate) use write::{copied, is_staged, written};

@@ -74,22 +74,21 @@ impl ProgramImage {
         Some((journal.destination(), journal.state))
     }
 
-    /// The same image for another destination.
-    pub fn for_destination(&self, destination: &Path) -> Result<Self> {
+    /// The same image for another destination as well, until one of the two is [given up](Self::discard).
+    pub fn also_for(&self, destination: &Path) -> Result<Self> {
         let (own, other) = (self.own()?, Self::new(&self.folder, destination));
         own.link(image_name(&self.id), image_name(&other.id))?;
         if let Err(error) = other.note_destination(destination) {
             other.discard();
             return Err(error);
         }
-        self.discard();
         Ok(other)
     }
 
-    /// Gives `copy`, a file with the bytes of `image`, its mode, times and extended attributes.
-    pub fn dress(image: &File, copy: &File) -> Result<()> {
+    /// Gives `copy`, a file with the bytes of `image`, which lies in `folder`, its mode, times and extended attributes.
+    pub fn dress(image: &File, folder: &Path, copy: &File) -> Result<()> {
         let facts = image.metadata().map_err(Error::from_io)?;
-        dress_as(copy, image, facts.permissions().mode() & 0o7777)
+        dress_as(copy, image, OwnFolder::open(folder)?.descriptor(), facts.permissions().mode() & 0o7777)
     }
 
     /// Gives it up; descriptors of it stay open.
@@ -140,7 +139,9 @@ mod tests {
         fs::write(image.path(), "bytes").unwrap();
         image.note_destination(Path::new("/d/x.tmp")).unwrap();
         assert_eq!(ProgramImage::at(&image.path()), Some(image.clone()));
-        let renamed = image.for_destination(Path::new("/d/x")).unwrap();
+        let renamed = image.also_for(Path::new("/d/x")).unwrap();
+        assert_eq!(image.status(), Some((PathBuf::from("/d/x.tmp"), ItemState::Open)));
+        image.discard();
         assert_eq!(renamed.status(), Some((PathBuf::from("/d/x"), ItemState::Open)));
         assert_eq!((image.status(), fs::read(renamed.path()).unwrap()), (None, b"bytes".to_vec()));
         renamed.sync().unwrap();

@@ -226,14 +226,15 @@ impl ProgramImages {
             return Ok(());
         }
         let (name, path) = (name_of(&journal), self.folder.path().join(image_name(id)));
-        if let Some((folder, name)) = &name {
-            self.names.seal(*folder, name, &path)?;
-        }
+        let older = match &name {
+            Some((folder, name)) => self.names.seal(*folder, name, &path)?,
+            None => None,
+        };
         let bytes = image.metadata().map_err(Error::from_io)?.len();
         let reserved = self.seen.get(id).map_or(0, |seen| seen.reserved);
         let taken = self.area.take_over(id, journal, image, reserved);
         if let (Err(_), Some((folder, name))) = (&taken, &name) {
-            self.names.unseal(*folder, name, &path);
+            self.names.unseal(*folder, name, &path, older.as_deref());
         }
         let sealed = taken?;
         let seen = self.seen.remove(id).unwrap_or_default();
@@ -283,7 +284,7 @@ impl ProgramImages {
         self.room.publish(taken, left);
         let is_full = self.is_closed || left < self.area.least_room();
         if is_full != self.is_full {
-            self.names.set_full(is_full);
+            self.names.set_full(self.folder.path(), is_full);
             self.is_full = is_full;
         }
     }
@@ -291,7 +292,7 @@ impl ProgramImages {
     /// Takes no more files: names are locked while one is begun, so that none is begun unseen.
     fn close(&mut self) {
         let _lock = self.names.lock();
-        self.names.set_full(true);
+        self.names.set_full(self.folder.path(), true);
         self.is_closed = true;
     }
 

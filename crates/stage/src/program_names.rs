@@ -3,7 +3,7 @@
 //! ```text
 //! RUN/staged/                     in the folder of the run, which is private to the user
 //!     lock                        held while a name is made, moved or removed
-//!     full                        there while the area takes no more files
+//!     full-PROCESS                there while the area of a launcher takes no more files
 //!     room-PROCESS                how much more programs may write to the files of a launcher ([`ProgramRoom`])
 //!     open/DEVICE-INODE/NAME      a link to the image that programs write; the folder it is for, and its name there
 //!     sealed/DEVICE-INODE/NAME    a link to the image that is on its way
@@ -27,12 +27,13 @@ use std::{
 
 use forebay_scratch::{LockMode, lock_within, nonce, unlock};
 use forebay_source::{Error, Result};
+use rustix::fs::AtFlags;
 
 use crate::{program_move::MoveMark, program_room::ProgramRoom};
 
 const FOLDER: &str = "staged";
 const LOCK: &str = "lock";
-const FULL: &str = "full";
+const FULL: &str = "full-";
 const WANTED: &str = "wanted";
 const MOVING: &str = "moving";
 /// A holder does a few system calls; where it is stopped, others that need no name of a staged file do without.
@@ -59,6 +60,13 @@ impl FolderKey {
     pub fn at(path: &Path) -> Result<Self> {
         let facts =
             rustix::fs::stat(path).map_err(|errno| Error::from_io(errno.into()).at(path.display()))?;
+        Ok(Self { device: facts.st_dev, inode: facts.st_ino })
+    }
+
+    /// The key of the folder at `path`, relative to the open folder `folder`. No descriptor is needed for it.
+    pub fn below(folder: impl AsFd, path: &OsStr) -> Result<Self> {
+        let facts = rustix::fs::statat(folder, path, AtFlags::empty());
+        let facts = facts.map_err(|errno| Error::from_io(errno.into()).at(Path::new(path).display()))?;
         Ok(Self { device: facts.st_dev, inode: facts.st_ino })
     }
 
@@ -187,21 +195,28 @@ impl ProgramNames {
         })
     }
 
-    /// Says that `image` is on its way, if `name` in `folder` leads to it.
-    pub(crate) fn seal(&self, folder: FolderKey, name: &OsStr, image: &Path) -> Result<()> {
+    /// Says that `image` is on its way, if `name` in `folder` leads to it; gives the older version that the name led to as one that is.
+    pub(crate) fn seal(&self, folder: FolderKey, name: &OsStr, image: &Path) -> Result<Option<PathBuf>> {
         if self.image(NameState::Open, folder, name).as_deref() != Some(image) {
-            return Ok(());
+            return Ok(None);
         }
+        let older = self.image(NameState::Sealed, folder, name);
         // First the new one: whoever looks for the name in between finds one of the two.
         self.link(NameState::Sealed, folder, name, image)?;
         self.remove_name(NameState::Open, folder, name, image);
-        Ok(())
+        Ok(older)
     }
 
-    /// Says that `image` could not be sent on its way, if `name` in `folder` leads to it as one that is.
-    pub(crate) fn unseal(&self, folder: FolderKey, name: &OsStr, image: &Path) {
+    /// Says that `image` could not be sent on its way, if `name` in `folder` leads to it as one that is; `older` is what [`seal`](Self::seal)
+    /// gave.
+    pub(crate) fn unseal(&self, folder: FolderKey, name: &OsStr, image: &Path, older: Option<&Path>) {
         let is_sealed = self.image(NameState::Sealed, folder, name).as_deref() == Some(image);
-        if is_sealed && self.link(NameState::Open, folder, name, image).is_ok() {
+        if !is_sealed || self.link(NameState::Open, folder, name, image).is_err() {
+            return;
+        }
+        // The older version is still on its way: who removes the name has to wait for it.
+        let is_back = older.is_some_and(|older| self.link(NameState::Sealed, folder, name, older).is_ok());
+        if !is_back {
             self.remove_name(NameState::Sealed, folder, name, image);
         }
     }
@@ -267,14 +282,21 @@ impl ProgramNames {
         ProgramRoom::beside(&self.folder, images)
     }
 
-    /// Whether the area takes no more files.
-    pub fn is_full(&self) -> bool {
-        self.folder.join(FULL).exists()
+    /// Whether the launcher that has the folder `images` takes no more files.
+    pub fn is_full(&self, images: &Path) -> bool {
+        self.full_of(images).exists()
     }
 
-    pub(crate) fn set_full(&self, is_full: bool) {
-        let path = self.folder.join(FULL);
+    pub(crate) fn set_full(&self, images: &Path, is_full: bool) {
+        let path = self.full_of(images);
         let _ = if is_full { File::create(&path).map(drop) } else { fs::remove_file(&path) };
+    }
+
+    /// Each launcher of a run has a file of its own: one that ends takes no more files, and others go on.
+    fn full_of(&self, images: &Path) -> PathBuf {
+        let mut name = OsString::from(FULL);
+        name.push(images.file_name().unwrap_or_default());
+        self.folder.join(name)
     }
 }
 
@@ -313,11 +335,35 @@ mod tests {
         assert_eq!(names.find(key, name).unwrap(), NamedImage { image: two.into(), state: NameState::Open });
         assert_eq!(names.in_folder(key).len(), 2);
         names.remove_name(NameState::Sealed, key, name, two);
+        assert_eq!(
+            names.seal(key, name, two).unwrap().as_deref(),
+            Some(one),
+            "an older version is on its way"
+        );
+        names.unseal(key, name, two, Some(one));
+        assert_eq!(names.image(NameState::Sealed, key, name).as_deref(), Some(one));
+        assert_eq!(names.image(NameState::Open, key, name).as_deref(), Some(two));
         names.remove_name(NameState::Sealed, key, name, one);
         assert_eq!(names.all().len(), 1);
+        names.seal(key, name, two).unwrap();
+        names.unseal(key, name, two, None);
+        assert_eq!(names.find(key, name).unwrap().state, NameState::Open);
         let _lock = names.lock().unwrap();
         ProgramNames::remove(run.path());
         assert_eq!(names.find(key, name), None);
+    }
+
+    #[test]
+    fn a_launcher_that_takes_no_more_files_does_not_speak_for_others() {
+        let run = tempfile::tempdir().unwrap();
+        let names = ProgramNames::of_run(run.path());
+        names.create().unwrap();
+        let (one, two) = (Path::new("/area/p-1"), Path::new("/area/p-2"));
+        names.set_full(one, true);
+        assert!(names.is_full(one) && !names.is_full(two));
+        names.set_full(two, true);
+        names.set_full(two, false);
+        assert!(names.is_full(one) && !names.is_full(two));
     }
 
     #[test]

@@ -104,20 +104,31 @@ pub(crate) fn dress(file: &File, destination: &Path, mode: u32) -> Result<()> {
     Ok(())
 }
 
-/// Gives `file` the owner, the mode, the times and the extended attributes of the file `image` that a program has written.
-pub(crate) fn dress_as(file: &File, image: &File, mode: u32) -> Result<()> {
+/// Gives `file` the mode, the times and the extended attributes of the file `image` that a program has written in `folder`, and the owner and
+/// the group that the program gave it: those that each file in `folder` begins with are not its own, and the group of `file` may come
+/// from its own folder (setgid) or from the file it takes the place of.
+pub(crate) fn dress_as(file: &File, image: &File, folder: impl AsFd, mode: u32) -> Result<()> {
     let done = || -> rustix::io::Result<()> {
-        let facts = rustix::fs::fstat(image)?;
-        give_to(file, (facts.st_uid, facts.st_gid))?;
+        let (facts, begun) = (rustix::fs::fstat(image)?, rustix::fs::fstat(&folder)?);
+        let owner = (facts.st_uid, facts.st_gid);
+        if owner != (begun.st_uid, begun.st_gid) {
+            give_to(file, owner)?;
+        }
         copy_attributes_of(image, file);
-        rustix::fs::fchmod(file, Mode::from_bits_truncate(mode))?;
         let time = |seconds, nanos: i64| Timespec { tv_sec: seconds, tv_nsec: nanos };
         let nanos = |nanos: u64| i64::try_from(nanos).unwrap_or(0);
         let times = Timestamps {
             last_access: time(facts.st_atime, nanos(facts.st_atime_nsec)),
             last_modification: time(facts.st_mtime, nanos(facts.st_mtime_nsec)),
         };
-        rustix::fs::futimens(file, &times)
+        let set = rustix::fs::fchmod(file, Mode::from_bits_truncate(mode));
+        match set.and_then(|()| rustix::fs::futimens(file, &times)) {
+            // A file of another owner, which this user may write: its mode and times are its owner's to set.
+            Err(Errno::PERM) if rustix::fs::fstat(file)?.st_uid != rustix::process::geteuid().as_raw() => {
+                Ok(())
+            }
+            set => set,
+        }
     };
     done().map_err(|errno| Error::from_io(errno.into()))
 }

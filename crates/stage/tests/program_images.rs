@@ -91,7 +91,8 @@ fn a_file_that_was_just_closed_can_be_renamed_and_one_that_is_wanted_is_not_wait
         ImagesLeft { open: 1, draining: 0 },
         "it is left alone for a moment"
     );
-    let renamed = image.for_destination(&place.out("a")).unwrap();
+    let renamed = image.also_for(&place.out("a")).unwrap();
+    image.discard();
     let key = FolderKey::at(place.out("").as_path()).unwrap();
     place.names().set(key, OsStr::new("a"), &renamed.path()).unwrap();
     place.names().want(renamed.id()).unwrap();

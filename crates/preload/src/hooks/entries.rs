@@ -114,7 +114,13 @@ exported! {
 
     fn remove(path: *const c_char) -> c_int {
         // SAFETY: above.
-        unsafe { removed(AT_FDCWD, path, 0, || real::remove(path)) }
+        let call = || unsafe { real::remove(path) };
+        // SAFETY: above.
+        match unsafe { name(path) } {
+            Some(name) if staged::is_folder(name) => staged::removed_folder(AT_FDCWD, name, call),
+            Some(name) => staged::removed(AT_FDCWD, name, call),
+            None => call(),
+        }
     }
 
     fn rmdir(path: *const c_char) -> c_int {

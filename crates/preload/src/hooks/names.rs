@@ -44,12 +44,15 @@ pub(super) unsafe fn ask<R: PartialEq + From<i8>>(
     call: impl Fn(c_int, *const c_char) -> R,
 ) -> R {
     // SAFETY: as the caller promises.
-    if let Some(name) = unsafe { name(path) }
-        && let Some(image) = staged::asked(folder, name, last)
-    {
-        let answer = call(AT_FDCWD, image.as_ptr());
-        if answer != R::from(-1) || inside::errno() != libc::ENOENT {
-            return answer;
+    if let Some(name) = unsafe { name(path) } {
+        let mut asked = None;
+        // One that is gone was replaced by another, or is at its destination.
+        while let Some(image) = staged::asked(folder, name, last).filter(|now| asked.as_ref() != Some(now)) {
+            let answer = call(AT_FDCWD, image.as_ptr());
+            if answer != R::from(-1) || inside::errno() != libc::ENOENT {
+                return answer;
+            }
+            asked = Some(image);
         }
     }
     if path.is_null() {

@@ -1,21 +1,23 @@
-//! `rename`, `unlink` and `rmdir` of names that staged files have.
+//! `rename` of names that staged files have, or of folders that such files are below.
 
 use std::{
-    cell::Cell,
-    ffi::CStr,
-    os::fd::{AsRawFd, RawFd},
+    ffi::{CStr, OsString},
+    os::fd::RawFd,
     path::{Path, PathBuf},
 };
 
-use forebay_stage::{FolderKey, NameState, ProgramImage};
-use libc::{c_int, c_uint};
-use rustix::fs::{Access, AtFlags, FileType};
+use forebay_source::Error;
+use forebay_stage::{FolderKey, NameState, NamedImage, ProgramImage};
+use libc::{RENAME_EXCHANGE, RENAME_NOREPLACE, c_int, c_uint};
+use rustix::fs::{Access, AtFlags};
 
 use super::{
     name_turn::{NotYet, in_turn, lock_names},
-    names::{in_folder_at, may_be_staged},
-    place::{LastLink, StagedPlace},
-    run_staging::{RunStaging, staging},
+    names::{is_in_area, is_out_of_reach, may_be_staged},
+    place::{StagedPlace, ends_with_slash, has_no_number},
+    plain_call::{PlainCall, refused},
+    remove::drop_image,
+    run_staging::{RunStaging, has_any, staging},
     settle::settle,
 };
 use crate::{inside, kernel, prefix};
@@ -29,88 +31,7 @@ enum Rename {
     /// The plain call was made, which says for itself what came of it.
     Called,
     /// These have to be at their destinations before.
-    Early(Vec<PathBuf>),
-}
-
-/// The plain call of a rename, which is made once.
-struct PlainCall<F> {
-    call: Cell<Option<F>>,
-    /// What it gave, and the error with it.
-    answer: Cell<(c_int, i32)>,
-}
-
-impl<F: FnOnce() -> c_int> PlainCall<F> {
-    fn new(call: F) -> Self {
-        Self { call: Cell::new(Some(call)), answer: Cell::new((-1, libc::EIO)) }
-    }
-
-    /// Makes the call, unless it was made; true where it has renamed.
-    fn make(&self) -> bool {
-        if let Some(call) = self.call.take() {
-            let answer = call();
-            self.answer.set((answer, inside::errno()));
-        }
-        self.answer.get().0 == 0
-    }
-
-    /// What it gave to the program.
-    fn given(&self) -> c_int {
-        let (answer, errno) = self.answer.get();
-        if answer != 0 {
-            inside::set_errno(errno);
-        }
-        answer
-    }
-}
-
-/// Removes the file at `path` by `call`, and gives up a staged one.
-pub(crate) fn removed(folder: RawFd, path: &CStr, call: impl FnOnce() -> c_int) -> c_int {
-    if !may_be_staged(folder, path) {
-        return call();
-    }
-    let given_up = in_turn(|| give_up(folder, path));
-    let (is_given_up, older) = given_up.unwrap_or((false, None));
-    settle(older.into_iter().collect());
-    let answer = call();
-    if answer == -1 && is_given_up && inside::errno() == libc::ENOENT { 0 } else { answer }
-}
-
-/// Whether a staged file was given up, and an older version that is on its way.
-fn give_up(folder: RawFd, path: &CStr) -> Option<Result<(bool, Option<PathBuf>), NotYet>> {
-    let staging = staging()?;
-    let place = StagedPlace::of(folder, path, LastLink::Kept)?;
-    let Ok(_lock) = lock_names(staging, &[&place])? else { return Some(Err(NotYet)) };
-    let image = staging.names.image(NameState::Open, place.key, &place.name);
-    if let Some(image) = &image {
-        drop_image(staging, &place, image);
-    }
-    Some(Ok((image.is_some(), staging.names.image(NameState::Sealed, place.key, &place.name))))
-}
-
-fn drop_image(staging: &RunStaging, place: &StagedPlace, image: &Path) {
-    staging.names.remove_name(NameState::Open, place.key, &place.name, image);
-    if let Some(image) = ProgramImage::at(image) {
-        image.discard();
-    }
-}
-
-/// Removes the folder at `path` by `call`; one that holds staged files is not empty.
-pub(crate) fn removed_folder(folder: RawFd, path: &CStr, call: impl FnOnce() -> c_int) -> c_int {
-    if !may_be_staged(folder, path) {
-        return call();
-    }
-    let found = || in_folder_at(folder, path);
-    let images = inside::run(found).unwrap_or_default();
-    if images.is_empty() {
-        return call();
-    }
-    settle(images.into_iter().map(|(_, named)| named.image).collect());
-    let is_open = |named: &(std::ffi::OsString, forebay_stage::NamedImage)| named.1.state == NameState::Open;
-    if inside::run(found).unwrap_or_default().iter().any(is_open) {
-        inside::set_errno(libc::ENOTEMPTY);
-        return -1;
-    }
-    call()
+    Early(Vec<NamedImage>),
 }
 
 /// Renames by `call`, which is told `flags`, or within the staging area.
@@ -128,21 +49,27 @@ pub(crate) fn renamed(
     loop {
         match in_turn(|| rename(from, to, flags, &settled, &|| plain.make())) {
             Some(Rename::Done) => return 0,
-            Some(Rename::Refused(errno)) => {
-                inside::set_errno(errno);
-                return -1;
-            }
+            Some(Rename::Refused(errno)) => return refused(errno),
+            Some(Rename::Called) => return plain.given(),
             Some(Rename::Early(images)) => {
-                settle(images.clone());
+                settle(images.iter().map(|named| named.image.clone()).collect());
                 settled.extend(images);
             }
-            Some(Rename::Called) => return plain.given(),
-            None => {
-                plain.make();
-                return plain.given();
-            }
+            None => return plain.given_unless(|| is_beyond_numbers(from, to)),
         }
     }
+}
+
+/// Whether staged files cannot follow a rename, as the program has no number left by which we could find them.
+fn is_beyond_numbers(from: (RawFd, &CStr), to: (RawFd, &CStr)) -> bool {
+    let moves_folder = || {
+        let folder = if from.0 == libc::AT_FDCWD { rustix::fs::CWD } else { kernel::borrowed(from.0)? };
+        let facts = rustix::fs::statat(folder, from.1, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let is_folder = facts.st_mode & libc::S_IFMT == libc::S_IFDIR;
+        (is_folder && has_no_number()).then_some(())
+    };
+    let finds_none = || has_any() && inside::run(moves_folder).is_some();
+    is_out_of_reach(from.0, from.1) || is_out_of_reach(to.0, to.1) || finds_none()
 }
 
 /// Renames, by `call` where only the plain call can. That is made while names are locked: what is written to the new name, or below a folder,
@@ -151,148 +78,242 @@ fn rename(
     from: (RawFd, &CStr),
     to: (RawFd, &CStr),
     flags: c_uint,
-    settled: &[PathBuf],
+    settled: &[NamedImage],
     call: &dyn Fn() -> bool,
 ) -> Option<Result<Rename, NotYet>> {
     let staging = staging()?;
-    let old = StagedPlace::of(from.0, from.1, LastLink::Kept)?;
-    let new = StagedPlace::of(to.0, to.1, LastLink::Kept)?;
-    let Ok(_lock) = lock_names(staging, &[&old, &new])? else { return Some(Err(NotYet)) };
-    let image = |state, place: &StagedPlace| staging.names.image(state, place.key, &place.name);
-    let (staged, replaced) = (image(NameState::Open, &old), image(NameState::Open, &new));
-    let (older, older_replaced) = (image(NameState::Sealed, &old), image(NameState::Sealed, &new));
-    let exists = |place: &StagedPlace| {
-        rustix::fs::statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
-    };
-    if staged.is_some() && (old.key, &old.name) == (new.key, &new.name) {
-        return Some(Ok(Rename::Done));
+    let known = RENAME_NOREPLACE | RENAME_EXCHANGE;
+    // The kernel refuses these, or leaves something in the place of the old name.
+    if flags & !known != 0 || flags & known == known {
+        return None;
     }
-    let replaces = flags & libc::RENAME_NOREPLACE == 0;
-    let is_there = replaced.is_some() || older_replaced.is_some();
-    if !replaces && (is_there || staged.is_some() && exists(&new)) && (staged.is_some() || exists(&old)) {
-        return Some(Ok(Rename::Refused(libc::EEXIST)));
-    }
-    let wait_for = |images: &[&PathBuf]| images.iter().any(|image| !settled.contains(image));
-    if let Some(staged) = &staged
-        && flags & !libc::RENAME_NOREPLACE == 0
-        && old.key.is_on_same_device(&new.key)
+    let (old, new) = (StagedPlace::of_entry(from.0, from.1)?, StagedPlace::of_entry(to.0, to.1)?);
+    if ends_with_slash(from.1) && !old.is_folder()
+        || ends_with_slash(to.1) && !if flags & RENAME_EXCHANGE != 0 { &new } else { &old }.is_folder()
     {
-        if let Some(older) = older.as_ref().filter(|older| wait_for(&[older])) {
-            // What had the old name before the staged file is removed with it.
-            return Some(Ok(Rename::Early(vec![older.clone()])));
-        }
-        if let Some(moved) = move_image(staging, staged, &old, &new) {
-            return Some(Ok(moved.map_or_else(Rename::Refused, |()| Rename::Done)));
-        }
+        return None;
     }
-    let is_exchange = flags & libc::RENAME_EXCHANGE != 0;
-    let mut early: Vec<PathBuf> = [&staged, &older, &older_replaced].into_iter().flatten().cloned().collect();
-    let moved_folder = if is_folder(&old) { Some((old.path()?, new.path()?)) } else { None };
-    let below = |state| moved_folder.iter().flat_map(move |(old, _)| images_below(staging, old, state));
-    let new_folder = if is_folder(&new) { Some(new.path()?) } else { None };
-    let below_new = |state| new_folder.iter().flat_map(move |new| images_below(staging, new, state));
-    early.extend(below(NameState::Sealed).chain(below_new(NameState::Sealed)).map(|(image, _)| image));
-    // What both names have, and folders hold, is exchanged once it is there.
-    let exchanged: Vec<PathBuf> = if is_exchange {
-        let below = below(NameState::Open).chain(below_new(NameState::Open)).map(|(image, _)| image);
-        staged.iter().chain(&replaced).cloned().chain(below).collect()
-    } else {
-        Vec::new()
-    };
-    early.extend(exchanged.iter().cloned());
-    if wait_for(&early.iter().collect::<Vec<_>>()) {
-        return Some(Ok(Rename::Early(early)));
+    let Ok(_lock) = lock_names(staging, &[&old, &new])? else { return Some(Err(NotYet)) };
+    let names = Names::of(staging, &old, &new);
+    match names.rename_in_area(flags, settled) {
+        Some(done) => Some(Ok(done)),
+        None => names.rename_by(flags, settled, call),
     }
-    // Open for writing: what is at the destination is an older version.
-    if !exchanged.is_empty() {
-        return Some(Ok(Rename::Refused(libc::EINVAL)));
-    }
-    if staged.is_some() {
-        // A program that moves files copies this one then.
-        return Some(Ok(Rename::Refused(libc::EXDEV)));
-    }
-    if moved_folder.is_some() && below_new(NameState::Open).next().is_some() {
-        return Some(Ok(Rename::Refused(libc::ENOTEMPTY)));
-    }
-    let moved: Vec<(PathBuf, PathBuf)> = below(NameState::Open).collect();
-    if moved.iter().any(|(image, _)| staging.is_moving(image)) {
-        return Some(Err(NotYet));
-    }
-    if call() {
-        if let Some(image) = &replaced {
-            drop_image(staging, &new, image);
-        }
-        if let Some(paths) = &moved_folder {
-            for (image, destination) in &moved {
-                let _is_left = follow(staging, image, destination, paths);
-            }
+}
+
+/// The two names of a rename, and what they lead to. Looked at with the names locked.
+struct Names<'a> {
+    staging: &'static RunStaging,
+    old: &'a StagedPlace,
+    new: &'a StagedPlace,
+    /// What programs write under each name.
+    staged: Option<PathBuf>,
+    replaced: Option<PathBuf>,
+    /// What is on its way to each.
+    older: Option<PathBuf>,
+    older_replaced: Option<PathBuf>,
+}
+
+impl<'a> Names<'a> {
+    fn of(staging: &'static RunStaging, old: &'a StagedPlace, new: &'a StagedPlace) -> Self {
+        let image = |state, place: &StagedPlace| staging.names.image(state, place.key, &place.name);
+        Self {
+            staging,
+            old,
+            new,
+            staged: image(NameState::Open, old),
+            replaced: image(NameState::Open, new),
+            older: image(NameState::Sealed, old),
+            older_replaced: image(NameState::Sealed, new),
         }
     }
-    Some(Ok(Rename::Called))
-}
 
-/// Has `image`, for `destination` in a folder that has another path by now, go there.
-fn follow(
-    staging: &RunStaging,
-    image: &Path,
-    destination: &Path,
-    (old, new): &(PathBuf, PathBuf),
-) -> Option<()> {
-    let destination = new.join(destination.strip_prefix(old).ok()?);
-    let moved = ProgramImage::at(image)?.for_destination(&destination).ok()?;
-    let key = FolderKey::at(destination.parent()?).ok()?;
-    staging.names.set(key, destination.file_name()?, &moved.path()).ok()
-}
-
-/// Gives the staged file at `old` the name `new`; nothing where only the plain call can, an error where it would be refused.
-fn move_image(
-    staging: &RunStaging,
-    image: &Path,
-    old: &StagedPlace,
-    new: &StagedPlace,
-) -> Option<Result<(), i32>> {
-    let destination = new.path().filter(|path| prefix::covers(path))?;
-    if is_folder(new) {
-        return Some(Err(libc::EISDIR));
-    }
-    let access = Access::WRITE_OK | Access::EXEC_OK;
-    if rustix::fs::accessat(&new.folder, ".", access, AtFlags::EACCESS).is_err() {
-        return Some(Err(libc::EACCES));
-    }
-    let moved = ProgramImage::at(image)?.for_destination(&destination).ok()?;
-    if let Some(replaced) = staging.names.image(NameState::Open, new.key, &new.name) {
-        drop_image(staging, new, &replaced);
-    }
-    staging.names.set(new.key, &new.name, &moved.path()).ok()?;
-    staging.names.remove_name(NameState::Open, old.key, &old.name, image);
-    // What had the old name before the staged file has it no more.
-    let _none = rustix::fs::unlinkat(&old.folder, &old.name, AtFlags::empty());
-    Some(Ok(()))
-}
-
-fn is_folder(place: &StagedPlace) -> bool {
-    let facts = rustix::fs::statat(&place.folder, &place.name, AtFlags::SYMLINK_NOFOLLOW);
-    facts.is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode) == FileType::Directory)
-}
-
-/// The images for destinations below `folder`, with those.
-fn images_below(staging: &RunStaging, folder: &Path, state: NameState) -> Vec<(PathBuf, PathBuf)> {
-    let all = staging.names.all().into_iter().filter(|(_, named)| named.state == state);
-    let with_destination = all.filter_map(|(_, named)| {
-        let (destination, _) = ProgramImage::at(&named.image)?.status()?;
-        destination.starts_with(folder).then_some((named.image, destination))
-    });
-    with_destination.collect()
-}
-
-/// After a sync of `fd`: where it is open on a staged file, journal and names are synced as well.
-pub(crate) fn synced(fd: RawFd) {
-    let _synced = inside::run(|| {
-        let staging = staging()?;
-        let path = kernel::path_of(kernel::borrowed(fd)?.as_raw_fd())?;
-        if path.parent() != Some(&staging.folder) {
+    /// What the staging area alone decides: a staged file that only gets another name, or a name that is taken.
+    fn rename_in_area(&self, flags: c_uint, settled: &[NamedImage]) -> Option<Rename> {
+        let (old, new) = (self.old, self.new);
+        let has_old = self.staged.is_some() || old.facts().is_ok();
+        let is_taken = || {
+            let is_on_its_way = self.older_replaced.as_deref().is_some_and(is_in_area);
+            self.replaced.is_some() || is_on_its_way || self.staged.is_some() && new.facts().is_ok()
+        };
+        if flags & RENAME_NOREPLACE != 0 && has_old && is_taken() {
+            return Some(Rename::Refused(libc::EEXIST));
+        }
+        let staged = self.staged.as_ref()?;
+        if (old.key, &old.name) == (new.key, &new.name) {
+            return Some(Rename::Done);
+        }
+        if flags & RENAME_EXCHANGE != 0 || !old.key.is_on_same_device(&new.key) {
             return None;
         }
-        ProgramImage::at(&path)?.sync().ok()
-    });
+        // What had the old name before the staged file is removed with it.
+        let older = self.older.iter().map(|older| sealed(older)).find(|older| !settled.contains(older));
+        if let Some(older) = older {
+            return Some(Rename::Early(vec![older]));
+        }
+        Some(self.move_image(staged)?.map_or_else(Rename::Refused, |()| Rename::Done))
+    }
+
+    /// Gives the staged file `image` the new name; nothing where only the plain call can, an error where it would be refused.
+    fn move_image(&self, image: &Path) -> Option<Result<(), i32>> {
+        let (names, old, new) = (&self.staging.names, self.old, self.new);
+        let destination = new.path().filter(|path| prefix::covers(path))?;
+        if new.is_folder() {
+            return Some(Err(libc::EISDIR));
+        }
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        if rustix::fs::accessat(&new.folder, ".", access, AtFlags::EACCESS).is_err() {
+            return Some(Err(libc::EACCES));
+        }
+        if new.facts().is_ok_and(|there| !new.may_rename_over(&there)) {
+            return Some(Err(libc::EPERM));
+        }
+        let image = ProgramImage::at(image)?;
+        let moved = match image.also_for(&destination) {
+            Ok(moved) => moved,
+            Err(error) => return Some(Err(errno_of(&error))),
+        };
+        // The new name leads to one of the two files at any time.
+        if let Err(error) = names.set(new.key, &new.name, &moved.path()) {
+            moved.discard();
+            return Some(Err(errno_of(&error)));
+        }
+        if let Some(replaced) = self.replaced.as_deref().and_then(ProgramImage::at) {
+            replaced.discard();
+        }
+        names.remove_name(NameState::Open, old.key, &old.name, &image.path());
+        image.discard();
+        // What had the old name before the staged file has it no more.
+        let _none = rustix::fs::unlinkat(&old.folder, &old.name, AtFlags::empty());
+        Some(Ok(()))
+    }
+
+    /// Renames by `call` once all that is on its way to one of the names, or below them, has arrived.
+    fn rename_by(
+        &self,
+        flags: c_uint,
+        settled: &[NamedImage],
+        call: &dyn Fn() -> bool,
+    ) -> Option<Result<Rename, NotYet>> {
+        let moved_folder =
+            if self.old.is_folder() { Some((self.old.path()?, self.new.path()?)) } else { None };
+        let new_folder = if self.new.is_folder() { Some(self.new.path()?) } else { None };
+        let below = |folder: Option<&PathBuf>, state| {
+            folder.map(|folder| self.staging.images_below(folder, state)).unwrap_or_default()
+        };
+        let old_folder = moved_folder.as_ref().map(|(old, _)| old);
+        let (moved, written_below_new) =
+            (below(old_folder, NameState::Open), below(new_folder.as_ref(), NameState::Open));
+        let mut early: Vec<NamedImage> = self.staged.iter().map(|image| open(image)).collect();
+        early.extend([&self.older, &self.older_replaced].into_iter().flatten().map(|image| sealed(image)));
+        for folder in [old_folder, new_folder.as_ref()] {
+            early.extend(below(folder, NameState::Sealed).iter().map(|(image, _)| sealed(image)));
+        }
+        // What both names have, and folders hold, is exchanged once it is there.
+        let exchanged: Vec<NamedImage> = if flags & RENAME_EXCHANGE != 0 {
+            let below = moved.iter().chain(&written_below_new).map(|(image, _)| image);
+            self.staged.iter().chain(&self.replaced).chain(below).map(|image| open(image)).collect()
+        } else {
+            Vec::new()
+        };
+        early.extend(exchanged.iter().cloned());
+        if early.iter().any(|image| !settled.contains(image)) {
+            return Some(Ok(Rename::Early(early)));
+        }
+        // Open for writing: what is at the destination is an older version. A program that moves files copies this one then.
+        let refused = match () {
+            () if !exchanged.is_empty() => Some(libc::EINVAL),
+            () if self.staged.is_some() => Some(libc::EXDEV),
+            () if moved_folder.is_some() && !written_below_new.is_empty() => Some(libc::ENOTEMPTY),
+            () => None,
+        };
+        if let Some(errno) = refused {
+            return Some(Ok(Rename::Refused(errno)));
+        }
+        if moved.iter().any(|(image, _)| self.staging.is_moving(image)) {
+            return Some(Err(NotYet));
+        }
+        Some(Ok(self.call_and_follow(&moved, moved_folder.as_ref(), call)))
+    }
+
+    /// Renames by `call`; files that are written below a folder have the journals of their new paths before.
+    fn call_and_follow(
+        &self,
+        moved: &[(PathBuf, PathBuf)],
+        paths: Option<&(PathBuf, PathBuf)>,
+        call: &dyn Fn() -> bool,
+    ) -> Rename {
+        let mut followers = Vec::new();
+        let mut failed = None;
+        for (image, destination) in moved {
+            let follower = paths.and_then(|paths| Follower::prepare(self.staging, image, destination, paths));
+            match follower.transpose() {
+                Ok(follower) => followers.extend(follower),
+                Err(error) => failed = failed.or(Some(errno_of(&error))),
+            }
+        }
+        let is_renamed = failed.is_none() && call();
+        for follower in followers {
+            follower.end(is_renamed);
+        }
+        if let (true, Some(image)) = (is_renamed, &self.replaced) {
+            drop_image(self.staging, self.new, image);
+        }
+        failed.map_or(Rename::Called, Rename::Refused)
+    }
+}
+
+/// A staged file below a folder that is being renamed. Its name leads to the image of the new path already: both are one file.
+struct Follower<'a> {
+    staging: &'a RunStaging,
+    folder: FolderKey,
+    name: OsString,
+    before: ProgramImage,
+    after: ProgramImage,
+}
+
+impl<'a> Follower<'a> {
+    /// That of `image`, for `destination` in `old`, which is `new` by and by; nothing for one whose folder is gone.
+    fn prepare(
+        staging: &'a RunStaging,
+        image: &Path,
+        destination: &Path,
+        (old, new): &(PathBuf, PathBuf),
+    ) -> Option<Result<Self, Error>> {
+        let (folder, name) =
+            (FolderKey::at(destination.parent()?).ok()?, destination.file_name()?.to_owned());
+        let (before, path) = (ProgramImage::at(image)?, new.join(destination.strip_prefix(old).ok()?));
+        let after = match before.also_for(&path) {
+            Ok(after) => after,
+            Err(error) => return Some(Err(error)),
+        };
+        if let Err(error) = staging.names.set(folder, &name, &after.path()) {
+            after.discard();
+            return Some(Err(error));
+        }
+        Some(Ok(Self { staging, folder, name, before, after }))
+    }
+
+    /// Gives up the image of the path that the file does not have.
+    fn end(self, is_renamed: bool) {
+        if is_renamed {
+            return self.before.discard();
+        }
+        // A link that cannot be made leaves the name where it is: the image of the other path has to stay for it.
+        if self.staging.names.set(self.folder, &self.name, &self.before.path()).is_ok() {
+            self.after.discard();
+        }
+    }
+}
+
+fn open(image: &Path) -> NamedImage {
+    NamedImage { image: image.to_owned(), state: NameState::Open }
+}
+
+fn sealed(image: &Path) -> NamedImage {
+    NamedImage { image: image.to_owned(), state: NameState::Sealed }
+}
+
+fn errno_of(error: &Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
 }

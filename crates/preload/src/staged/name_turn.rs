@@ -4,7 +4,11 @@
 //! the hands of its own program ([`MoveMark`](forebay_stage::MoveMark)): the call would find an older version there, or none. Between two tries
 //! signals reach the program.
 
-use std::{path::Path, thread, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
 
 use forebay_source::ErrorKind;
 use forebay_stage::{NameState, NamesLock, ProgramImage};
@@ -31,13 +35,15 @@ pub(super) fn in_turn<T>(work: impl Fn() -> Option<Result<T, NotYet>>) -> Option
     }
 }
 
-/// Locks all names for work on those of `places`; nothing where the plain call has to do, as none of them is that of a staged file.
+/// Locks all names for work on those of `places`; nothing where the plain call has to do, as none of them is that of a staged file, or of a folder
+/// that such files are below.
 pub(super) fn lock_names(staging: &RunStaging, places: &[&StagedPlace]) -> Option<Result<NamesLock, NotYet>> {
     let is_staged = |place: &&StagedPlace| staging.names.find(place.key, &place.name).is_some();
     let lock = match staging.names.lock() {
         Ok(lock) => lock,
-        Err(error) if error.kind() == ErrorKind::Unavailable && places.iter().any(is_staged) => {
-            return Some(Err(NotYet));
+        Err(error) if error.kind() == ErrorKind::Unavailable => {
+            let is_concerned = |place: &&StagedPlace| is_staged(place) || staging.has_any_below(place);
+            return places.iter().any(is_concerned).then_some(Err(NotYet));
         }
         Err(_) => return None,
     };
@@ -47,6 +53,25 @@ pub(super) fn lock_names(staging: &RunStaging, places: &[&StagedPlace]) -> Optio
 }
 
 impl RunStaging {
+    /// The images for destinations below `folder`, with those.
+    pub(super) fn images_below(&self, folder: &Path, state: NameState) -> Vec<(PathBuf, PathBuf)> {
+        let all = self.names.all().into_iter().filter(|(_, named)| named.state == state);
+        let with_destination = all.filter_map(|(_, named)| {
+            let (destination, _) = ProgramImage::at(&named.image)?.status()?;
+            destination.starts_with(folder).then_some((named.image, destination))
+        });
+        with_destination.collect()
+    }
+
+    fn has_any_below(&self, place: &StagedPlace) -> bool {
+        let has = |path: &PathBuf| {
+            [NameState::Open, NameState::Sealed]
+                .iter()
+                .any(|state| !self.images_below(path, *state).is_empty())
+        };
+        place.is_folder() && place.path().as_ref().is_some_and(has)
+    }
+
     /// Whether a program copies the image at `path` to its destination. Asked with the names locked.
     pub(super) fn is_moving(&self, path: &Path) -> bool {
         ProgramImage::at(path).is_some_and(|image| self.names.is_moving(image.id()))

@@ -3,15 +3,15 @@
 use std::{
     ffi::{CStr, CString, OsString},
     os::fd::RawFd,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
-use forebay_stage::{FolderKey, NameState, NamedImage};
+use forebay_stage::{FolderKey, NameState, NamedImage, ProgramImage};
 use rustix::fs::{Mode, OFlags};
 
 use super::{
     name_turn::{NotYet, in_turn, lock_names},
-    place::{LastLink, StagedPlace},
+    place::{LastLink, StagedPlace, has_no_number, named},
     run_staging::{c_path, has_any, staging},
     settle::settle,
 };
@@ -30,7 +30,9 @@ fn find(folder: RawFd, path: &CStr, last: LastLink) -> Option<NamedImage> {
     if !may_be_staged(folder, path) {
         return None;
     }
-    inside::run(|| StagedPlace::of(folder, path, last)?.image())
+    inside::run(|| {
+        StagedPlace::of(folder, path, last).map_or_else(|| named(folder, path), |place| place.image())
+    })
 }
 
 /// The path of the image, where `path` is the name of a staged file that is only asked for. The file may get to its destination before the
@@ -89,9 +91,22 @@ pub(crate) fn real_path(path: &CStr) -> Option<CString> {
     })
 }
 
-/// True where a staged file has the name that a call is to give to something else.
+/// True where a staged file has the name that a call is to give to something else: not one that is at its destination by now, where the call
+/// itself finds it, or has been removed since.
 pub(crate) fn made_name(folder: RawFd, path: &CStr) -> bool {
-    find(folder, path, LastLink::Kept).is_some()
+    let found = || is_in_area(&named(folder, path)?.image).then_some(());
+    may_be_staged(folder, path) && inside::run(found).is_some()
+}
+
+/// Whether the image is in the area still. Names of those that are not are removed at the launcher's next look.
+pub(super) fn is_in_area(image: &Path) -> bool {
+    ProgramImage::at(image).is_some_and(|image| image.status().is_some())
+}
+
+/// Whether a plain call would be made on what is at the destination, as the program has no number left by which we could do more.
+pub(super) fn is_out_of_reach(folder: RawFd, path: &CStr) -> bool {
+    let found = || (has_no_number() && named(folder, path).is_some()).then_some(());
+    has_any() && inside::run(found).is_some()
 }
 
 /// Has all files of the folder that `fd` is open on be there before it is listed.
@@ -115,13 +130,18 @@ pub(crate) fn whole_folder_at(folder: RawFd, path: &CStr) {
 }
 
 /// The names of staged files in the folder at `path`.
-pub(super) fn in_folder_at(folder: RawFd, path: &CStr) -> Option<Vec<(OsString, NamedImage)>> {
+fn in_folder_at(folder: RawFd, path: &CStr) -> Option<Vec<(OsString, NamedImage)>> {
+    Some(staging()?.names.in_folder(folder_key_at(folder, path)?))
+}
+
+/// The key of the folder at `path`.
+pub(super) fn folder_key_at(folder: RawFd, path: &CStr) -> Option<FolderKey> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = match folder {
         libc::AT_FDCWD => rustix::fs::open(path, flags, Mode::empty()),
         _ => rustix::fs::openat(kernel::borrowed(folder)?, path, flags, Mode::empty()),
     };
-    Some(staging()?.names.in_folder(FolderKey::of(opened.ok()?).ok()?))
+    FolderKey::of(opened.ok()?).ok()
 }
 
 /// Has all files of the run be at their destinations.
@@ -135,4 +155,16 @@ pub(crate) fn whole_everywhere() {
 
 fn images_of(names: Vec<(OsString, NamedImage)>) -> Vec<PathBuf> {
     names.into_iter().map(|(_, named)| named.image).collect()
+}
+
+/// After a sync of `fd`: where it is open on a staged file, journal and names are synced as well.
+pub(crate) fn synced(fd: RawFd) {
+    let _synced = inside::run(|| {
+        let staging = staging()?;
+        let path = kernel::path_of(fd)?;
+        if path.parent() != Some(&staging.folder) {
+            return None;
+        }
+        ProgramImage::at(&path)?.sync().ok()
+    });
 }

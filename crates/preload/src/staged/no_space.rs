@@ -109,7 +109,8 @@ impl CopiedImage {
             at += len as u64;
         }
         to.set_len(facts.size())?;
-        ProgramImage::dress(&from, &to).map_err(io::Error::other)?;
+        let folder = image.parent().unwrap_or(image);
+        ProgramImage::dress(&from, folder, &to).map_err(io::Error::other)?;
         Ok(Self { copy: to, image: facts })
     }
 

@@ -4,26 +4,31 @@
 
 use std::{
     ffi::CStr,
-    os::{fd::RawFd, unix::ffi::OsStrExt},
+    os::{
+        fd::{AsRawFd, IntoRawFd, RawFd},
+        unix::ffi::OsStrExt,
+    },
     path::{Path, PathBuf},
 };
 
 use forebay_scratch::RunCounter;
+use forebay_source::hidden_numbers;
 use forebay_stage::{FolderKey, NameState, ProgramImage};
 use libc::{FILE, c_int, mode_t};
 use rustix::{
     fs::{Access, AtFlags, FileType, Gid, Mode, Stat, Uid},
-    io::Errno,
+    io::{Errno, FdFlags},
 };
 
 use super::{
     growth,
     name_turn::{NotYet, in_turn, lock_names},
+    names::{is_in_area, is_out_of_reach},
     place::{LastLink, StagedPlace},
     run_staging::{RunStaging, c_path, has_any_inside, staging},
     settle::settle,
 };
-use crate::{inside, prefix, real, run_counts};
+use crate::{inside, kernel, prefix, real, run_counts};
 
 /// What is no file, or has no name.
 const NO_FILE: c_int = libc::O_PATH | libc::O_DIRECTORY;
@@ -82,6 +87,17 @@ impl OpenCall<'_> {
         }
         self.open_as(image, self.flags & !MADE_NEW).filter(|opened| *opened != Err(libc::ENOENT))
     }
+
+    /// Opens the image that `place` leads to; nothing where none is there. One that is gone was replaced by another, or is at its destination.
+    fn open_to_read(&self, place: &StagedPlace) -> Option<Result<RawFd, i32>> {
+        let mut image = place.image()?.image;
+        loop {
+            if let Some(opened) = self.open_there(&image) {
+                return Some(opened);
+            }
+            image = place.image().map(|now| now.image).filter(|now| *now != image)?;
+        }
+    }
 }
 
 /// Opens a file that is staged, or is to be; nothing where the plain call has to.
@@ -93,17 +109,45 @@ pub(crate) fn open(call: OpenCall<'_>) -> Option<RawFd> {
     if !may_cover || call.flags & NO_FILE != 0 {
         return None;
     }
-    match in_turn(|| plan(&call))? {
-        OpenPlan::Done(Ok(fd)) => Some(fd),
-        OpenPlan::Done(Err(errno)) => {
+    match in_turn(|| plan(&call)) {
+        Some(OpenPlan::Done(Ok(fd))) => Some(lowest(fd)),
+        Some(OpenPlan::Done(Err(errno))) => {
             inside::set_errno(errno);
             Some(-1)
         }
-        OpenPlan::After(image) => {
+        Some(OpenPlan::After(image)) => {
             settle(vec![image]);
             None
         }
+        None if is_out_of_reach(call.folder, call.path) => {
+            inside::set_errno(libc::EMFILE);
+            Some(-1)
+        }
+        None => None,
     }
+}
+
+/// The lowest number that is free, or `fd`, for the open file of `fd`: with few numbers those of ours were the lowest ones when it was opened.
+fn lowest(fd: RawFd) -> RawFd {
+    if hidden_numbers::hidden_count() > 0 {
+        return fd;
+    }
+    let lowered = inside::run(|| {
+        let file = kernel::borrowed(fd)?;
+        let is_closed_on_exec = rustix::io::fcntl_getfd(file).ok()?.contains(FdFlags::CLOEXEC);
+        let other = rustix::io::fcntl_dupfd_cloexec(file, 0).ok()?;
+        if other.as_raw_fd() > fd {
+            return None;
+        }
+        let flags = if is_closed_on_exec { FdFlags::CLOEXEC } else { FdFlags::empty() };
+        rustix::io::fcntl_setfd(&other, flags).ok()?;
+        growth::forget(fd);
+        // SAFETY: the number is ours: the program does not know of it yet.
+        unsafe { real::close(fd) };
+        growth::begin(other.as_raw_fd());
+        Some(other.into_raw_fd())
+    });
+    lowered.unwrap_or(fd)
 }
 
 /// The same for a stream of the C library.
@@ -148,7 +192,7 @@ fn plan(call: &OpenCall<'_>) -> Option<Result<OpenPlan, NotYet>> {
     let last = if is_kept { LastLink::Kept } else { LastLink::Followed };
     let place = StagedPlace::of(call.folder, call.path, last)?;
     if !call.writes() {
-        return call.open_there(&place.image()?.image).map(|opened| Ok(OpenPlan::Done(opened)));
+        return call.open_to_read(&place).map(|opened| Ok(OpenPlan::Done(opened)));
     }
     // While names do not change, an image that has one is not taken over by the launcher.
     let Ok(lock) = lock_names(staging, &[&place])? else { return Some(Err(NotYet)) };
@@ -159,7 +203,7 @@ fn plan(call: &OpenCall<'_>) -> Option<Result<OpenPlan, NotYet>> {
     }
     let is_staged = call.begins_empty() && staging.takes(call, &place);
     if let Some(image) = staging.names.image(NameState::Sealed, place.key, &place.name) {
-        if call.has(MADE_NEW) {
+        if call.has(MADE_NEW) && is_in_area(&image) {
             return Some(Ok(OpenPlan::Done(Err(libc::EEXIST))));
         }
         if !is_staged {
@@ -179,7 +223,7 @@ fn make(staging: &RunStaging, call: &OpenCall<'_>, place: &StagedPlace) -> Optio
         return None;
     }
     let old = old_file(call, place)?;
-    if staging.names.is_full() || !ProgramImage::has_drainer(&staging.folder) {
+    if staging.names.is_full(&staging.folder) || !ProgramImage::has_drainer(&staging.folder) {
         return None;
     }
     let image = ProgramImage::new(&staging.folder, &destination);
@@ -204,13 +248,15 @@ fn make(staging: &RunStaging, call: &OpenCall<'_>, place: &StagedPlace) -> Optio
 
 /// Gives a new image the owner and the mode of the file that it takes the place of; nothing where the launcher could not read it.
 fn dressed(fd: RawFd, old: Option<&Stat>) -> Option<()> {
-    let file = crate::kernel::borrowed(fd)?;
+    let file = kernel::borrowed(fd)?;
     if let Some(old) = old {
         let new = rustix::fs::fstat(file).ok()?;
         if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid) {
-            // Who may not give files away leaves it as it is, as the launcher will.
+            // Who may not give files away leaves it as it is but for its group, as the launcher will.
             let (owner, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
-            let _is_given = rustix::fs::fchown(file, Some(owner), Some(group));
+            if rustix::fs::fchown(file, Some(owner), Some(group)).is_err() {
+                let _is_given = rustix::fs::fchown(file, None, Some(group));
+            }
         }
         rustix::fs::fchmod(file, Mode::from_raw_mode(old.st_mode)).ok()?;
     }
@@ -239,16 +285,8 @@ fn old_file(call: &OpenCall<'_>, place: &StagedPlace) -> Option<Option<Stat>> {
         && old.st_nlink == 1
         && !call.has(MADE_NEW)
         && may(&place.name, Access::WRITE_OK | reads)
-        && may_rename_over(place, &old);
+        && place.may_rename_over(&old);
     may_replace.then_some(Some(old))
-}
-
-/// Whether this user may replace the file, where the folder lets everybody write.
-fn may_rename_over(place: &StagedPlace, old: &Stat) -> bool {
-    let user = rustix::process::geteuid().as_raw();
-    let Ok(folder) = rustix::fs::fstat(&place.folder) else { return false };
-    let is_sticky = Mode::from_raw_mode(folder.st_mode).contains(Mode::SVTX);
-    !is_sticky || user == 0 || old.st_uid == user || folder.st_uid == user
 }
 
 impl RunStaging {

@@ -1,19 +1,25 @@
 //! Which folder a path leads to, and the name there.
+//!
+//! A descriptor of the folder is needed for that. Where the program has no number left, ours give way; where that is not enough either, a name
+//! that a staged file has is still known ([`named`]): such a call is refused (`EMFILE`) instead of being made on what is at the destination.
 
 use std::{
     ffi::{OsStr, OsString},
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
-        unix::ffi::{OsStrExt, OsStringExt},
+        unix::ffi::OsStrExt,
     },
     path::PathBuf,
 };
 
 use forebay_stage::{FolderKey, NamedImage};
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat},
+    io::Errno,
+};
 
 use super::run_staging::{path_bytes, staging};
-use crate::kernel;
+use crate::{give_way::with_way_given, kernel};
 
 /// The kernel follows no more links than this.
 const MOST_LINKS: usize = 40;
@@ -38,12 +44,7 @@ pub(super) struct StagedPlace {
 impl StagedPlace {
     /// Where `path`, relative to the open folder `folder`, leads; nothing where that is no file's name.
     pub(super) fn of(folder: RawFd, path: &std::ffi::CStr, last: LastLink) -> Option<Self> {
-        let path = path_bytes(path)?;
-        let mut place = if folder == libc::AT_FDCWD {
-            Self::below(CWD, path)?
-        } else {
-            Self::below(kernel::borrowed(folder)?, path)?
-        };
+        let mut place = Self::below(opened(folder)?, path_bytes(path)?)?;
         if last == LastLink::Kept {
             return Some(place);
         }
@@ -59,23 +60,37 @@ impl StagedPlace {
         None
     }
 
+    /// The same for a file or a folder that is renamed: a folder's name may end with slashes.
+    pub(super) fn of_entry(folder: RawFd, path: &std::ffi::CStr) -> Option<Self> {
+        Self::below(opened(folder)?, without_slashes(path_bytes(path)?))
+    }
+
     fn below(folder: BorrowedFd<'_>, path: &[u8]) -> Option<Self> {
-        let cut = path.iter().rposition(|byte| *byte == b'/');
-        let (above, name) = match cut {
-            None => (&b"."[..], path),
-            Some(0) => (&b"/"[..], &path[1..]),
-            Some(at) => (&path[..at], &path[at + 1..]),
-        };
-        if name.is_empty() || name == b"." || name == b".." {
-            return None;
-        }
+        let (above, name) = split(path)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(folder, OsStr::from_bytes(above), flags, Mode::empty()).ok()?;
-        // The program's own file gets the lowest number that is free.
-        let folder = kernel::kept_beside(opened.as_raw_fd())?;
-        drop(opened);
+        let opened = with_way_given(|| rustix::fs::openat(folder, above, flags, Mode::empty()))?;
+        // The program's own file gets the lowest number that is free, unless there are too few.
+        let folder = kernel::kept_beside(opened.as_raw_fd()).unwrap_or(opened);
         let key = FolderKey::of(&folder).ok()?;
-        Some(Self { folder, key, name: OsString::from_vec(name.to_vec()) })
+        Some(Self { folder, key, name: name.to_owned() })
+    }
+
+    /// What has this name at the origin, if anything.
+    pub(super) fn facts(&self) -> rustix::io::Result<Stat> {
+        rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// Whether a folder has this name.
+    pub(super) fn is_folder(&self) -> bool {
+        self.facts().is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode) == FileType::Directory)
+    }
+
+    /// Whether this user may replace `old`, which has this name, where the folder lets everybody write.
+    pub(super) fn may_rename_over(&self, old: &Stat) -> bool {
+        let user = rustix::process::geteuid().as_raw();
+        let Ok(folder) = rustix::fs::fstat(&self.folder) else { return false };
+        let is_sticky = Mode::from_raw_mode(folder.st_mode).contains(Mode::SVTX);
+        !is_sticky || user == 0 || old.st_uid == user || folder.st_uid == user
     }
 
     /// The newest image that has this place.
@@ -86,5 +101,61 @@ impl StagedPlace {
     /// The path of the file, without links.
     pub(super) fn path(&self) -> Option<PathBuf> {
         Some(kernel::path_of(self.folder.as_raw_fd())?.join(&self.name))
+    }
+}
+
+/// The newest image that `path` is the name of, links at its end not followed. No descriptor is needed for it.
+pub(super) fn named(folder: RawFd, path: &std::ffi::CStr) -> Option<NamedImage> {
+    let (above, name) = split(without_slashes(path_bytes(path)?))?;
+    staging()?.names.find(FolderKey::below(opened(folder)?, above).ok()?, name)
+}
+
+/// Whether the program has no number left for a descriptor.
+pub(super) fn has_no_number() -> bool {
+    let opened = rustix::fs::open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    matches!(opened, Err(Errno::MFILE | Errno::NFILE))
+}
+
+/// The folder that a path is relative to.
+fn opened<'a>(folder: RawFd) -> Option<BorrowedFd<'a>> {
+    if folder == libc::AT_FDCWD { Some(CWD) } else { kernel::borrowed(folder) }
+}
+
+/// The path of a folder and a name there; nothing for what is no name.
+fn split(path: &[u8]) -> Option<(&OsStr, &OsStr)> {
+    let (above, name) = match path.iter().rposition(|byte| *byte == b'/') {
+        None => (&b"."[..], path),
+        Some(0) => (&b"/"[..], &path[1..]),
+        Some(at) => (&path[..at], &path[at + 1..]),
+    };
+    let is_name = !name.is_empty() && name != b"." && name != b"..";
+    is_name.then(|| (OsStr::from_bytes(above), OsStr::from_bytes(name)))
+}
+
+/// Whether `path` is one that only a folder may have.
+pub(super) fn ends_with_slash(path: &std::ffi::CStr) -> bool {
+    path.to_bytes().ends_with(b"/")
+}
+
+/// `path` without the slashes at its end, which only the name of a folder has.
+fn without_slashes(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    &path[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_that_of_a_folder_and_a_name_there() {
+        let split = |path: &'static str| {
+            split(path.as_bytes()).map(|(above, name)| (above.to_str().unwrap(), name.to_str().unwrap()))
+        };
+        assert_eq!(split("a/b/c"), Some(("a/b", "c")));
+        assert_eq!((split("c"), split("/c")), (Some((".", "c")), Some(("/", "c"))));
+        assert_eq!((split("a/"), split("a/."), split("..")), (None, None, None));
+        assert_eq!(without_slashes(b"a/b//"), b"a/b");
+        assert_eq!((without_slashes(b"//"), without_slashes(b"a")), (&b""[..], &b"a"[..]));
     }
 }

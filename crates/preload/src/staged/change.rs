@@ -94,15 +94,15 @@ fn rename(
         return None;
     }
     let Ok(_lock) = lock_names(staging, &[&old, &new])? else { return Some(Err(NotYet)) };
-    let names = Names::of(staging, &old, &new);
-    match names.rename_in_area(flags, settled) {
+    let pair = NamePair::of(staging, &old, &new);
+    match pair.rename_in_area(flags, settled) {
         Some(done) => Some(Ok(done)),
-        None => names.rename_by(flags, settled, call),
+        None => pair.rename_by(flags, settled, call),
     }
 }
 
 /// The two names of a rename, and what they lead to. Looked at with the names locked.
-struct Names<'a> {
+struct NamePair<'a> {
     staging: &'static RunStaging,
     old: &'a StagedPlace,
     new: &'a StagedPlace,
@@ -114,7 +114,7 @@ struct Names<'a> {
     older_replaced: Option<PathBuf>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> NamePair<'a> {
     fn of(staging: &'static RunStaging, old: &'a StagedPlace, new: &'a StagedPlace) -> Self {
         let image = |state, place: &StagedPlace| staging.names.image(state, place.key, &place.name);
         Self {

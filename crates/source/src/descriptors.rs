@@ -6,6 +6,7 @@
 
 use std::{
     any::Any,
+    cell::Cell,
     fmt, fs, io,
     os::fd::{AsRawFd, OwnedFd, RawFd},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -39,11 +40,28 @@ const SELECT_NUMBERS: u64 = 1024;
 /// several threads wait 7 ms, once. A program of few files need not.
 const KEPT_NUMBERS: i32 = 256;
 
+thread_local! {
+    /// Whether this thread closes all that it opens before the program goes on.
+    static BRIEF: Cell<bool> = const { Cell::new(false) };
+}
+
 /// From now on the program around us cannot tell that files are kept open here: they have numbers that it does not expect to be its own
 /// ([`hidden_numbers`](crate::hidden_numbers)), each of which `taken` is told of, its limit of open files stays as it is, and no file is mapped, which
 /// would take a handler for SIGBUS.
 pub fn stay_unseen(taken: fn(RawFd)) {
     hidden_numbers::hide(taken);
+}
+
+/// What `work` gives, which closes all that it opens before the program goes on.
+pub fn briefly<R>(work: impl FnOnce() -> R) -> R {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            BRIEF.set(self.0);
+        }
+    }
+    let _before = Before(BRIEF.replace(true));
+    work()
 }
 
 /// True once [`stay_unseen`] was called.
@@ -235,8 +253,12 @@ fn raised_limit() -> Option<u64> {
 /// `file` under a number that `select` cannot take, unless there are few or the limit forbids it: many files of ours would
 /// otherwise push the program's own beyond what `select` can wait for.
 ///
-/// In a program that does not know of us it has a hidden number, or is closed and refused: it would take a number that the program expects to get.
+/// In a program that does not know of us it has a hidden number, or is closed and refused: it would take a number that the program expects to get. Only
+/// work that is [brief](briefly) keeps it, where the program has too few numbers for hidden ones.
 pub fn with_high_number(file: OwnedFd) -> io::Result<OwnedFd> {
+    if is_unseen() && BRIEF.get() && hidden_numbers::hidden_count() == 0 {
+        return Ok(file);
+    }
     if is_unseen() {
         // The program may be closing all numbers that it does not know, and must not be given this one before we are done with it.
         hidden_numbers::take(&file);
@@ -257,6 +279,14 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     use super::*;
+
+    #[test]
+    fn brief_work_is_brief_until_its_end_and_after_a_panic_no_more() {
+        let inner = briefly(|| (BRIEF.get(), briefly(|| BRIEF.get()), BRIEF.get()));
+        assert_eq!((inner, BRIEF.get()), ((true, true, true), false));
+        let panicked = std::panic::catch_unwind(|| briefly(|| panic!("ends")));
+        assert!(panicked.is_err() && !BRIEF.get());
+    }
 
     #[derive(Debug)]
     struct Kept {

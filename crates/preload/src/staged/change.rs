@@ -17,10 +17,10 @@ use super::{
     place::{StagedPlace, ends_with_slash, has_no_number},
     plain_call::{PlainCall, refused},
     remove::drop_image,
-    run_staging::{RunStaging, has_any, staging},
+    run_staging::{RunStaging, has_any, staging, work},
     settle::settle,
 };
-use crate::{inside, kernel, prefix};
+use crate::{kernel, prefix};
 
 /// What becomes of a rename.
 enum Rename {
@@ -68,7 +68,7 @@ fn is_beyond_numbers(from: (RawFd, &CStr), to: (RawFd, &CStr)) -> bool {
         let is_folder = facts.st_mode & libc::S_IFMT == libc::S_IFDIR;
         (is_folder && has_no_number()).then_some(())
     };
-    let finds_none = || has_any() && inside::run(moves_folder).is_some();
+    let finds_none = || has_any() && work(moves_folder).is_some();
     is_out_of_reach(from.0, from.1) || is_out_of_reach(to.0, to.1) || finds_none()
 }
 

@@ -13,8 +13,7 @@ use std::{
 use forebay_source::ErrorKind;
 use forebay_stage::{NameState, NamesLock, ProgramImage};
 
-use super::{place::StagedPlace, run_staging::RunStaging};
-use crate::inside;
+use super::{place::StagedPlace, run_staging::{self, RunStaging}};
 
 /// The first pause and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
@@ -27,7 +26,7 @@ pub(super) struct NotYet;
 pub(super) fn in_turn<T>(work: impl Fn() -> Option<Result<T, NotYet>>) -> Option<T> {
     let mut pause = PAUSES.0;
     loop {
-        if let Ok(done) = inside::run(&work)? {
+        if let Ok(done) = run_staging::work(&work)? {
             return Some(done);
         }
         thread::sleep(pause);

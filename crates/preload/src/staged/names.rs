@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use super::{
     name_turn::{NotYet, in_turn, lock_names},
     place::{LastLink, StagedPlace, has_no_number, named},
-    run_staging::{c_path, has_any, staging},
+    run_staging::{c_path, has_any, staging, work},
     settle::settle,
 };
 use crate::{inside, kernel, prefix};
@@ -30,7 +30,7 @@ fn find(folder: RawFd, path: &CStr, last: LastLink) -> Option<NamedImage> {
     if !may_be_staged(folder, path) {
         return None;
     }
-    inside::run(|| {
+    work(|| {
         StagedPlace::of(folder, path, last).map_or_else(|| named(folder, path), |place| place.image())
     })
 }
@@ -84,7 +84,7 @@ pub(crate) fn real_path(path: &CStr) -> Option<CString> {
     if !may_be_staged(libc::AT_FDCWD, path) {
         return None;
     }
-    inside::run(|| {
+    work(|| {
         let place = StagedPlace::of(libc::AT_FDCWD, path, LastLink::Followed)?;
         place.image()?;
         c_path(place.path()?)
@@ -95,7 +95,7 @@ pub(crate) fn real_path(path: &CStr) -> Option<CString> {
 /// itself finds it, or has been removed since.
 pub(crate) fn made_name(folder: RawFd, path: &CStr) -> bool {
     let found = || is_in_area(&named(folder, path)?.image).then_some(());
-    may_be_staged(folder, path) && inside::run(found).is_some()
+    may_be_staged(folder, path) && work(found).is_some()
 }
 
 /// Whether the image is in the area still. Names of those that are not are removed at the launcher's next look.
@@ -106,7 +106,7 @@ pub(super) fn is_in_area(image: &Path) -> bool {
 /// Whether a plain call would be made on what is at the destination, as the program has no number left by which we could do more.
 pub(super) fn is_out_of_reach(folder: RawFd, path: &CStr) -> bool {
     let found = || (has_no_number() && named(folder, path).is_some()).then_some(());
-    has_any() && inside::run(found).is_some()
+    has_any() && work(found).is_some()
 }
 
 /// Has all files of the folder that `fd` is open on be there before it is listed.
@@ -114,7 +114,7 @@ pub(crate) fn whole_folder(fd: RawFd) {
     if !has_any() {
         return;
     }
-    let images = inside::run(|| {
+    let images = work(|| {
         let key = FolderKey::of(kernel::borrowed(fd)?).ok()?;
         Some(images_of(staging()?.names.in_folder(key)))
     });
@@ -126,7 +126,7 @@ pub(crate) fn whole_folder_at(folder: RawFd, path: &CStr) {
     if !has_any() || !may_be_staged(folder, path) {
         return;
     }
-    settle(images_of(inside::run(|| in_folder_at(folder, path)).unwrap_or_default()));
+    settle(images_of(work(|| in_folder_at(folder, path)).unwrap_or_default()));
 }
 
 /// The names of staged files in the folder at `path`.
@@ -149,7 +149,7 @@ pub(crate) fn whole_everywhere() {
     if !has_any() {
         return;
     }
-    let images = inside::run(|| Some(images_of(staging()?.names.all())));
+    let images = work(|| Some(images_of(staging()?.names.all())));
     settle(images.unwrap_or_default());
 }
 
@@ -159,7 +159,7 @@ fn images_of(names: Vec<(OsString, NamedImage)>) -> Vec<PathBuf> {
 
 /// After a sync of `fd`: where it is open on a staged file, journal and names are synced as well.
 pub(crate) fn synced(fd: RawFd) {
-    let _synced = inside::run(|| {
+    let _synced = work(|| {
         let staging = staging()?;
         let path = kernel::path_of(fd)?;
         if path.parent() != Some(&staging.folder) {

@@ -16,7 +16,7 @@ use super::{
     names::{folder_key_at, is_out_of_reach, may_be_staged},
     place::{LastLink, StagedPlace, has_no_number},
     plain_call::{PlainCall, refused},
-    run_staging::{RunStaging, staging},
+    run_staging::{RunStaging, staging, work},
     settle::settle,
 };
 use crate::inside;
@@ -81,7 +81,7 @@ pub(crate) fn removed_folder(folder: RawFd, path: &CStr, call: impl FnOnce() -> 
                 settle(images.iter().map(|named| named.image.clone()).collect());
                 settled.extend(images);
             }
-            None => return plain.given_unless(|| inside::run(|| has_no_number().then_some(())).is_some()),
+            None => return plain.given_unless(|| work(|| has_no_number().then_some(())).is_some()),
         }
     }
 }
@@ -117,5 +117,5 @@ fn remove_folder(
 pub(crate) fn is_folder(path: &CStr) -> bool {
     let facts = || rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok();
     let is_folder = |facts: rustix::fs::Stat| FileType::from_raw_mode(facts.st_mode) == FileType::Directory;
-    may_be_staged(libc::AT_FDCWD, path) && inside::run(facts).is_some_and(is_folder)
+    may_be_staged(libc::AT_FDCWD, path) && work(facts).is_some_and(is_folder)
 }

@@ -10,8 +10,7 @@ use std::{
 
 use forebay_stage::{FolderKey, ItemState, NameState, ProgramImage};
 
-use super::run_staging::{RunStaging, staging};
-use crate::inside;
+use super::run_staging::{RunStaging, staging, work};
 
 /// The first pause and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
@@ -22,14 +21,14 @@ const LOOK_FOR_DRAINER: Duration = Duration::from_millis(200);
 /// gone.
 pub(super) fn settle(images: Vec<PathBuf>) {
     let mut left: Vec<ProgramImage> = images.iter().filter_map(|path| ProgramImage::at(path)).collect();
-    let _wanted = inside::run(|| {
+    let _wanted = work(|| {
         let staging = staging()?;
         left.iter().for_each(|image| drop(staging.names.want(image.id())));
         Some(())
     });
     let (mut pause, mut looked) = (PAUSES.0, Instant::now());
     while !left.is_empty() {
-        let waiting = inside::run(|| {
+        let waiting = work(|| {
             let staging = staging()?;
             left.retain(|image| is_on_its_way(staging, image));
             if looked.elapsed() >= LOOK_FOR_DRAINER {

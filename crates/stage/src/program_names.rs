@@ -142,9 +142,10 @@ impl ProgramNames {
         made.map(drop).map_err(|error| Error::from_io(error).at(path.display()))
     }
 
-    /// Removes them, with the run.
+    /// Removes them, with the run: all at once for programs that go on, which would find the lock and not that no more files are taken.
     pub fn remove(run: &Path) {
-        let _ = fs::remove_dir_all(run.join(FOLDER));
+        let (folder, gone) = (run.join(FOLDER), run.join(format!("{FOLDER}-{:016x}", nonce())));
+        let _ = fs::remove_dir_all(if fs::rename(&folder, &gone).is_ok() { gone } else { folder });
     }
 
     /// Keeps other processes from changing names.
@@ -282,9 +283,9 @@ impl ProgramNames {
         ProgramRoom::beside(&self.folder, images)
     }
 
-    /// Whether the launcher that has the folder `images` takes no more files.
+    /// Whether the launcher that has the folder `images` takes no more files, or the run is over.
     pub fn is_full(&self, images: &Path) -> bool {
-        self.full_of(images).exists()
+        self.full_of(images).exists() || !self.folder.join(LOCK).exists()
     }
 
     pub(crate) fn set_full(&self, images: &Path, is_full: bool) {
@@ -364,6 +365,9 @@ mod tests {
         names.set_full(two, true);
         names.set_full(two, false);
         assert!(names.is_full(one) && !names.is_full(two));
+        ProgramNames::remove(run.path());
+        assert!(names.is_full(two), "the run is over");
+        assert_eq!(std::fs::read_dir(run.path()).unwrap().count(), 0);
     }
 
     #[test]

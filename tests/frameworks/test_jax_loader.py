@@ -175,8 +175,10 @@ def test_what_jax_has_no_type_for_is_refused_by_name(tmp_path: Path, make: Make)
         file.create_dataset("name", data=["a", "bc"], dtype=h5py.string_dtype())
         file["code"] = np.array(["a", "b"], "S4")
         file["x"] = np.arange(2, dtype="<i4")
-    for name, stored in (("name", "text"), ("code", ".*")):
-        ds = forebay.open(tmp_path / "t.h5", [name, "x"])
+        file["when"] = np.arange(2)
+        file["when"].attrs["units"] = "hours since 1900-01-01"
+    for name, stored in (("name", "text"), ("code", ".*"), ("when", ".*")):
+        ds = forebay.open(tmp_path / "t.h5", [name, "x"], cf=name == "when")
         with pytest.raises(ValueError, match=rf"field '{name}': JAX has no type for {stored}.*fields="):
             forebay.jax.Loader(ds, batch_size=2)
         (batch,) = forebay.jax.Loader(ds, batch_size=2, fields=["x"])

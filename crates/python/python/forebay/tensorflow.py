@@ -48,6 +48,7 @@ POSITION, INDICES = "position", "indices"
 """The names under which a batch carries its position, and the numbers of its samples."""
 
 
+@as_written
 def dataset(
     source: Any,
     *,

@@ -11,6 +11,7 @@ int main(int count, char **words) {
     FILE *raw = fopen(words[1], "rb");
     if (!values || !across || !down || !raw || fread(values, sizeof *values, len, raw) != len) return 1;
     DBfile *file = DBCreate(words[2], DB_CLOBBER, DB_LOCAL, "rows", DB_HDF5);
+    for (int at = 0; at < rows; at++) down[at] = at;
     /* Silo's first index is the fastest. */
     int dims[2] = {row, rows};
     float *coordinates[2] = {across, down};

@@ -27,15 +27,24 @@ class Feed:
             yield int(batch["x"].shape[0])
 
 
+class JaxFeed(Feed):
+    """Epochs of JAX's loader, which counts how arrays came to JAX."""
+
+    def hand_over(self) -> dict[str, Any]:
+        """Arrays that were shared, copied, copied because DLPack was refused, made 32 bits, or placed on devices."""
+        counts: dict[str, Any] = self.loader.stats()["hand_over"]
+        return counts
+
+
 def options(workload: Any) -> Any:
     names = [*workload.fields] + ([workload.label] if workload.label else [])
     ds = forebay.open([str(path) for path in workload.paths], fields=names)
     return ds, {"batch_size": workload.batch, "shuffle": "full", "seed": 7}
 
 
-def by_jax(workload: Any) -> Feed:
+def by_jax(workload: Any) -> JaxFeed:
     ds, how = options(workload)
-    return Feed(forebay.jax.Loader(ds, **how))
+    return JaxFeed(forebay.jax.Loader(ds, **how))
 
 
 def by_numpy(workload: Any) -> Feed:

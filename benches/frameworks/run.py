@@ -33,8 +33,8 @@ def contestants(framework: str) -> Any:
     return importlib.import_module(f"{framework}_feeds")
 
 
-def measure(framework: str, workload: Any, name: str, seconds: float) -> float:
-    """Samples per second of one contestant, in this process.
+def measure(framework: str, workload: Any, name: str, seconds: float) -> dict[str, Any]:
+    """Samples per second of one contestant, in this process, and how its arrays were handed over, where it counts that.
 
     A workload of one epoch is one whose decoded samples must not come from the epoch before; what frameworks compile is not in it.
     """
@@ -50,28 +50,36 @@ def measure(framework: str, workload: Any, name: str, seconds: float) -> float:
         samples, number = samples + seen, number + 1
         took = time.perf_counter() - began
         if took >= seconds:
-            return samples / took
+            hand_over = feed.hand_over() if hasattr(feed, "hand_over") else None
+            return {"samples_per_second": samples / took, "hand_over": hand_over}
 
 
-def rounds(args: argparse.Namespace, workload: Any, names: list[str]) -> dict[str, float]:
+def measure_apart(args: argparse.Namespace, workload: Any, name: str) -> dict[str, Any]:
+    """What :func:`measure` gives, in a process of its own."""
+    words = [args.framework, "--folder", args.folder, "--scale", args.scale, "--seconds", args.seconds]
+    words += ["--batch", args.batch] if args.batch else []
+    one = [sys.executable, __file__, *map(str, words), "--one", workload.name, name]
+    done = subprocess.run(one, capture_output=True, text=True, timeout=LONGEST_S)
+    if done.returncode != 0:
+        raise SystemExit(f"{name}: {done.stderr[-2000:]}")
+    measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return measured
+
+
+def rounds(args: argparse.Namespace, workload: Any, names: list[str]) -> dict[str, dict[str, Any]]:
     """The best of some rounds, in which contestants take turns."""
-    best: dict[str, float] = {}
+    best: dict[str, dict[str, Any]] = {}
     for _ in range(args.rounds):
         for name in names:
-            words = [args.framework, "--folder", args.folder, "--scale", args.scale, "--seconds", args.seconds]
-            words += ["--batch", args.batch] if args.batch else []
-            one = [sys.executable, __file__, *map(str, words), "--one", workload.name, name]
-            done = subprocess.run(one, capture_output=True, text=True, timeout=LONGEST_S)
-            if done.returncode != 0:
-                raise SystemExit(f"{name}: {done.stderr[-2000:]}")
-            best[name] = max(best.get(name, 0.0), float(done.stdout.splitlines()[-1]))
+            measured = measure_apart(args, workload, name)
+            best[name] = max(best.get(name, measured), measured, key=lambda one: one["samples_per_second"])
     return best
 
 
-def verdicts(workload: str, goals: list[Any], best: dict[str, float]) -> Iterator[dict[str, Any]]:
+def verdicts(workload: str, goals: list[Any], best: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for ours, theirs, goal in goals:
         if theirs in best:
-            ratio = best[ours] / best[theirs]
+            ratio = best[ours]["samples_per_second"] / best[theirs]["samples_per_second"]
             yield {"workload": workload, "of": ours, "against": theirs, "ratio": ratio, "goal": goal, "met": ratio >= goal}
 
 
@@ -92,7 +100,7 @@ def main() -> int:
     if args.batch:
         sets = {name: dataclasses.replace(one, batch=args.batch) for name, one in sets.items()}
     if args.one:
-        print(measure(args.framework, sets[args.one[0]], args.one[1], args.seconds))
+        print(json.dumps(measure(args.framework, sets[args.one[0]], args.one[1], args.seconds)))
         return 0
     feeds, results, ok = contestants(args.framework), [], True
     for name in args.only or getattr(feeds, "WANTED", WANTED):
@@ -101,13 +109,15 @@ def main() -> int:
         feeds.prepare(workload)
         make_sets.warm(workload)
         best = rounds(args, workload, list(feeds.CONTESTANTS))
-        for contestant, rate in best.items():
-            print(f"{name} {contestant:48} {rate:12,.0f} samples/s", flush=True)
+        for contestant, measured in best.items():
+            counts = measured["hand_over"] or {}
+            said = ", ".join(f"{count:,} {how}" for how, count in counts.items() if isinstance(count, int))
+            print(f"{name} {contestant:48} {measured['samples_per_second']:12,.0f} samples/s{said and '; arrays: ' + said}", flush=True)
         for row in verdicts(name, feeds.GOALS, best):
             ok = ok and row["met"]
             print(f"{name} {row['of']} / {row['against']}: {row['ratio']:.2f} (goal {row['goal']}){'' if row['met'] else '  MISSED'}")
             results.append(row)
-        results += [{"workload": name, "contestant": key, "samples_per_second": rate} for key, rate in best.items()]
+        results += [{"workload": name, "contestant": key, **measured} for key, measured in best.items()]
     print(f"load {os.getloadavg()}, {len(os.sched_getaffinity(0))} cores")
     if args.json:
         args.json.write_text(json.dumps(results, indent=1))

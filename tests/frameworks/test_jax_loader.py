@@ -149,6 +149,16 @@ def test_a_batch_is_a_pytree(ds: Any) -> None:
     assert [str(path[0]) for path, _ in jax.tree_util.tree_leaves_with_path(batch)] == ["['image']", "['label']"]
 
 
+@pytest.mark.parametrize(("is_committed", "compiled"), [(False, 2), (True, 1)])
+def test_a_state_that_is_committed_as_batches_are_has_its_step_compiled_once(ds: Any, is_committed: bool, compiled: int) -> None:
+    step = jax.jit(lambda total, batch: total + batch["image"].mean())
+    total = jax.device_put(jnp.zeros(()), jax.devices()[0] if is_committed else None)
+    for batch in forebay.jax.Loader(ds, batch_size=20):
+        assert batch["image"].committed and batch["label"].committed
+        total = step(total, batch)
+    assert step._cache_size() == compiled
+
+
 def test_samples_of_different_lengths_have_offsets(make: Make) -> None:
     ptr = np.array([0, 3, 3, 10, 11, 20])
     x, edge = np.arange(40, dtype="<f4").reshape(20, 2), np.arange(40, dtype="<i4").reshape(2, 20)
@@ -175,8 +185,10 @@ def test_what_jax_has_no_type_for_is_refused_by_name(tmp_path: Path, make: Make)
         file.create_dataset("name", data=["a", "bc"], dtype=h5py.string_dtype())
         file["code"] = np.array(["a", "b"], "S4")
         file["x"] = np.arange(2, dtype="<i4")
-    for name, stored in (("name", "text"), ("code", ".*")):
-        ds = forebay.open(tmp_path / "t.h5", [name, "x"])
+        file["when"] = np.arange(2)
+        file["when"].attrs["units"] = "hours since 1900-01-01"
+    for name, stored in (("name", "text"), ("code", ".*"), ("when", ".*")):
+        ds = forebay.open(tmp_path / "t.h5", [name, "x"], cf=name == "when")
         with pytest.raises(ValueError, match=rf"field '{name}': JAX has no type for {stored}.*fields="):
             forebay.jax.Loader(ds, batch_size=2)
         (batch,) = forebay.jax.Loader(ds, batch_size=2, fields=["x"])

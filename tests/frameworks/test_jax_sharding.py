@@ -81,6 +81,29 @@ def test_what_cannot_be_sharded_is_refused(path: Path, make: Make) -> None:
     assert batch["x"].shape == (2, 7)
 
 
+@pytest.mark.parametrize("ahead", [0, 3])
+def test_stopped_at_any_step_a_sharded_epoch_goes_on_with_each_sample_once(path: Path, ahead: int) -> None:
+    how: dict[str, Any] = {"batch_size": 12, "shuffle": "full", "seed": 6}
+    whole = [batch["y"].tolist() for batch in forebay.open(path, ["x"], label="y").loader(**how)]
+    assert sorted(number for batch in whole for number in batch) == list(range(COUNT))
+
+    def loader_of() -> Any:
+        return forebay.jax.Loader(forebay.open(path, ["x"], label="y"), sharding=over("data"), device_prefetch=ahead, **how)
+
+    for stop in range(len(whole)):
+        loader, other = loader_of(), loader_of()
+        seen = [batch["y"].tolist() for _, batch in zip(range(stop), loader)]
+        # What was sent to the devices ahead of the consumer does not count.
+        assert loader.state_dict()["position"] == 12 * stop
+        other.load_state_dict(loader.state_dict())
+        loader.close()
+        for batch in other:
+            assert len(batch["x"].addressable_shards) == 4 and batch["y"].sharding.is_equivalent_to(over("data"), 1)
+            same(np.asarray(batch["x"]), images(COUNT)[np.asarray(batch["y"])])
+            seen.append(batch["y"].tolist())
+        assert seen == whole
+
+
 RANK = """
     import sys
     import jax
@@ -92,7 +115,9 @@ RANK = """
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, rank)
     assert jax.process_count() == 2 and len(jax.devices()) == 4 and len(jax.local_devices()) == 2
     sharding = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
-    loader = forebay.jax.Loader(forebay.open(path, ["x"], label="y"), batch_size=6, shuffle="full", seed=4, sharding=sharding)
+    ds = forebay.open(path, ["x"], label="y")
+    loader_of = lambda: forebay.jax.Loader(ds, batch_size=6, shuffle="full", seed=4, sharding=sharding)
+    loader = loader_of()
     assert (loader.rank, loader.world) == (rank, 2)
     total = jax.jit(lambda y: y.sum(), out_shardings=NamedSharding(sharding.mesh, PartitionSpec()))
     for batch in loader:
@@ -102,11 +127,30 @@ RANK = """
         seen = [number for one in local for number in one.tolist()]
         assert sorted(seen) == sorted(batch.indices.tolist())
         print("batch", int(total(batch["y"])), *seen, flush=True)
+
+    own = lambda batch: [number for shard in batch["y"].addressable_shards for number in shard.data.tolist()]
+    for stop in range(5):
+        first, other = loader_of(), loader_of()
+        seen = [number for _, batch in zip(range(stop), first) for number in own(batch)]
+        other.load_state_dict(first.state_dict())
+        seen += [number for batch in other for number in own(batch)]
+        print("resumed", stop, *seen, flush=True)
+
+    # Of what every process must have alike, each brings the same.
+    alike = NamedSharding(sharding.mesh, PartitionSpec())
+    for batch in forebay.jax.Loader(ds, batch_size=30, fields=["y"], shuffle="full", seed=4, sharding=alike, world=1, rank=0):
+        assert batch["y"].shape == (30,) and batch["y"].is_fully_replicated
+        print("alike", *batch["y"].addressable_shards[0].data.tolist(), flush=True)
     jax.distributed.shutdown()
 """
 
 
-def test_two_processes_bring_their_parts_of_global_arrays(path: Path, tmp_path: Path) -> None:
+def numbers(said: str, what: str) -> list[list[int]]:
+    """The numbers of each line of a process that begins with ``what``."""
+    return [[int(word) for word in line.split()[1:]] for line in said.splitlines() if line.startswith(what)]
+
+
+def test_two_processes_bring_their_parts_of_global_arrays_and_go_on_after_a_stop(path: Path, tmp_path: Path) -> None:
     script = tmp_path / "rank.py"
     script.write_text(textwrap.dedent(RANK))
     with socket.socket() as free:
@@ -130,11 +174,14 @@ def test_two_processes_bring_their_parts_of_global_arrays(path: Path, tmp_path: 
         for rank in ranks:
             rank.kill()
     assert [rank.returncode for rank in ranks] == [0, 0], said
-    rows: list[Any] = [
-        [[int(word) for word in line.split()[1:]] for line in out.splitlines() if line.startswith("batch")] for out, _ in said
-    ]
+    rows, resumed, alike = ([numbers(out, what) for out, _ in said] for what in ("batch", "resumed", "alike"))
     assert len(rows[0]) == len(rows[1]) == 5
     # Both see the same global sum, and the samples of both make up the epoch.
     for one, other in zip(*rows):
         assert one[0] == other[0] == sum(one[1:]) + sum(other[1:])
     assert sorted(number for row in rows[0] + rows[1] for number in row[1:]) == list(range(COUNT))
+    # Wherever both are stopped, each goes on with the batches that it would have had.
+    for row, again in zip(rows, resumed, strict=True):
+        assert [one[0] for one in again] == list(range(5))
+        assert all(one[1:] == [number for batch in row for number in batch[1:]] for one in again)
+    assert alike[0] == alike[1] and sorted(alike[0][0] + alike[0][1]) == list(range(COUNT))

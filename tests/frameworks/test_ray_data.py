@@ -239,11 +239,15 @@ def test_two_consumers_share_the_rows_of_each_epoch(tmp_path: Path) -> None:
     def consume(shard: Any) -> list[list[int]]:
         return [[int(y) for batch in shard.iter_batches(batch_size=32) for y in batch["y"]] for _ in range(2)]
 
-    shards = forebay.ray.read(tmp_path / "*.h5", ["x"], label="y", override_num_blocks=4).streaming_split(2, equal=True)
-    with ThreadPoolExecutor(2) as threads:
-        first, second = threads.map(consume, shards)
-    for one, other in zip(first, second):
-        assert sorted(one + other) == list(range(400)) and len(one) == len(other) == 200
+    ds = forebay.open(tmp_path / "*.h5", ["x"], label="y")
+    for samples in (ds, ds.take(slice(0, 299))):
+        shards = forebay.ray.read(samples, override_num_blocks=4).streaming_split(2, equal=True)
+        with ThreadPoolExecutor(2) as threads:
+            first, second = threads.map(consume, shards)
+        for one, other in zip(first, second):
+            # Of an odd number Ray leaves one out.
+            half = len(samples) // 2
+            assert len(one) == len(other) == half and len({*one, *other} & {*range(len(samples))}) == 2 * half
 
 
 def test_what_cannot_be_is_an_error_that_says_so(tmp_path: Path, make: Make) -> None:

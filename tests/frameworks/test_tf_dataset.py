@@ -187,6 +187,12 @@ def test_what_tensorflow_has_no_type_for_is_refused_by_name(make: Make, path: Pa
     records = make("records.h5", x=np.zeros(4, [("a", "i4"), ("b", "f8")]), y=np.arange(4))
     with pytest.raises(ValueError, match=r"field 'x': TensorFlow has no type for .*fields="):
         forebay.tensorflow.dataset(records, fields=["x", "y"], batch_size=2)
+    member = forebay.Field("x", member="b")
+    assert forebay.tensorflow.dataset(records, fields={"b": member}, batch_size=2).element_spec["b"].dtype == tf.float64
+    with h5py.File(records, "a") as file:
+        file["y"].attrs["units"] = "hours since 1900-01-01"
+    with pytest.raises(ValueError, match=r"field 'y': TensorFlow has no type for .*fields="):
+        forebay.tensorflow.dataset(records, fields=["y"], batch_size=2, cf=True)
     with pytest.raises(ValueError, match=r"map= is of Python: use Dataset\.map"):
         forebay.tensorflow.dataset(path, fields=["label"], map=lambda batch: batch)
     with pytest.raises(ValueError, match="refresh=True"):
@@ -211,6 +217,35 @@ def test_a_sample_that_cannot_be_read_is_an_error_or_left_out(make: Make) -> Non
     assert loose.cardinality() == tf.data.UNKNOWN_CARDINALITY
     seen = [int(one) for batch in loose for one in batch["label"]]
     assert seen == [*range(20), *range(30, 60)]
+
+
+def test_inside_interleave_an_error_names_what_takes_its_place(path: Path) -> None:
+    paths = tf.data.Dataset.from_tensor_slices([str(path)] * 2)
+    with pytest.raises(TypeError, match=r"a path that is a tensor.*forebay\.tensorflow\.from_slices"):
+        paths.interleave(lambda one: forebay.tensorflow.dataset(one, fields=["label"], batch_size=10))
+    # One that a graph makes is gone when the graph is made.
+    made = tf.data.Dataset.range(2).interleave(lambda _: forebay.tensorflow.dataset(path, fields=["label"], batch_size=10))
+    with pytest.raises(tf.errors.OpError, match=r"dataset\(\) made is gone: keep it"):
+        list(made)
+
+
+def test_tf_distribute_leaves_the_samples_of_ranks_as_they_are(path: Path) -> None:
+    policy = tf.data.experimental.AutoShardPolicy
+    for world, expected in ((2, policy.OFF), (1, policy.AUTO)):
+        ds = forebay.tensorflow.dataset(path, fields=["label"], batch_size=10, rank=0, world=world)
+        made = ds.map(lambda batch: batch["label"]).prefetch(2)
+        assert made.options().experimental_distribute.auto_shard_policy == expected
+
+
+def test_a_store_is_a_source_and_its_batches_are_those_of_the_files(path: Path) -> None:
+    ds = forebay.open(path, ["image"], label="label")
+    how: dict[str, Any] = {"batch_size": 8, "shuffle": "full", "seed": 3}
+    with forebay.Store() as store:
+        store.fill(ds)
+        theirs = forebay.tensorflow.dataset(store, **how, as_supervised=True)
+        for (image, label), expected in zip(theirs.prefetch(2), ds.loader(**how), strict=True):
+            same(image.numpy(), expected["image"])
+            same(label.numpy(), expected["label"])
 
 
 def test_a_second_iteration_ends_the_first(path: Path) -> None:

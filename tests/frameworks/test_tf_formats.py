@@ -53,6 +53,25 @@ def test_the_call_of_the_paper(files: list[Any]) -> None:
     check(parallel)
 
 
+def test_files_of_unequal_length_are_interleaved_whatever_crosses_at_once(make: Make) -> None:
+    lens = [16, 5, 1, 23]
+    starts = np.cumsum([0, *lens])
+    paths = [
+        make(f"{number}.h5", image=images(length, number), label=np.arange(starts[number], starts[number + 1]))
+        for number, length in enumerate(lens)
+    ]
+    everything = np.concatenate([images(length, number) for number, length in enumerate(lens)])
+    ds = from_slices([(path, "image", "label", ("FIXED", ROW)) for path in paths])
+    for transfer_size, read_threads in ((1, 1), (3 * (ROW + 8), 2), ("1MiB", 4)):
+        read = lambda x: HDF5(x, transfer_size=transfer_size, read_threads=read_threads)  # noqa: B023, E731
+        labels = []
+        for data, label in ds.interleave(read, cycle_length=3, block_length=4):
+            same(data.numpy(), everything[int(label)])
+            labels.append(int(label))
+        # In turns of four samples, as tf.data has it, until a file has no more.
+        assert labels[:13] == [0, 1, 2, 3, 16, 17, 18, 19, 21, 4, 5, 6, 7] and sorted(labels) == list(range(sum(lens)))
+
+
 def test_a_file_alone_is_a_dataset(files: list[Any]) -> None:
     check(HDF5(files[0], transfer_size=ROW * 3), 1)
     check(HDF5(tuple(map(str, files[0][:3]))), 1)
@@ -133,6 +152,30 @@ def test_netcdf(tmp_path: Path, front: str) -> None:
     check(made, 1)
 
 
+@pytest.mark.parametrize("kind", ["NETCDF3_CLASSIC", "NETCDF3_64BIT_DATA", "NETCDF4"])
+def test_netcdf_gives_scaled_values_and_missing_ones_as_nan(tmp_path: Path, kind: str) -> None:
+    path, stored = tmp_path / "packed.nc", np.arange(COUNT * 6, dtype="i2").reshape(COUNT, 6)
+    with netCDF4.Dataset(path, "w", format=kind) as file:
+        file.createDimension("n", None)
+        file.createDimension("x", 6)
+        packed = file.createVariable("t2m", "i2", ("n", "x"), fill_value=np.int16(-1))
+        packed.setncatts({"scale_factor": np.float32(0.5), "add_offset": np.float32(270)})
+        packed.set_auto_maskandscale(False)
+        packed[:] = np.where(stored == 7, -1, stored)
+        file.createVariable("label", "i4", ("n",))[:] = np.arange(COUNT)
+    # Bytes of a sample are those that are stored.
+    sources = from_slices([(path, "t2m", "label", ("FIXED", 12))])
+    scaled = np.where(stored == 7, np.nan, stored * np.float32(0.5) + np.float32(270)).astype("f4")
+    for front in (forebay.tensorflow.NetCDF, forebay.tensorflow.NC, forebay.tensorflow.GNCF):
+        made = list(sources.interleave(front))
+        assert [int(label) for _, label in made] == list(range(COUNT))
+        values = np.stack([data.numpy() for data, _ in made])
+        assert values.dtype == np.float32
+        np.testing.assert_array_equal(values, scaled)
+    raw = np.stack([data.numpy() for data, _ in sources.interleave(lambda x: forebay.tensorflow.NetCDF(x, cf=False))])
+    same(raw, np.where(stored == 7, -1, stored).astype("i2"))
+
+
 def test_zarr(tmp_path: Path) -> None:
     group = zarr.open_group(tmp_path / "a.zarr", mode="w")
     group.create_array("image", data=images(COUNT), chunks=(4, 6, 5, 3))
@@ -164,3 +207,7 @@ def test_silo(tmp_path: Path) -> None:
     subprocess.run([tmp_path / "write", tmp_path / "raw", tmp_path / "a.silo", str(COUNT), "4"], check=True)
     made = from_slices([(tmp_path / "a.silo", "x", None, ("FIXED", 16))]).interleave(forebay.tensorflow.Silo)
     same(np.stack([data.numpy() for data in made]), rows)
+    # Where the rows of the mesh lie is a label as well as any.
+    labelled = list(from_slices([(tmp_path / "a.silo", "x", "mesh/coord1", ("FIXED", 16))]).interleave(forebay.tensorflow.Silo))
+    same(np.stack([data.numpy() for data, _ in labelled]), rows)
+    assert [float(label) for _, label in labelled] == list(range(COUNT))

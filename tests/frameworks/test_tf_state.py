@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,44 @@ def test_the_state_is_where_training_is_not_where_tf_data_is(path: Path) -> None
     assert state.state_dict()["position"] == 10 and state.epoch == 0
 
 
+def of_rank(path: Path, rank: int, world: int, state: State) -> Any:
+    """Batches of a rank under ``prefetch``, with the numbers of their samples; the last ones may be padded."""
+    return batches(path, state, rank=rank, world=world, tail="pad", indices=True).prefetch(8)
+
+
+def trained(ds: Any, state: State) -> list[int]:
+    """The samples of each batch, which are committed; padding is none."""
+    seen: list[int] = []
+    for batch in ds:
+        real = batch["indices"].numpy() >= 0
+        assert batch["y"].numpy()[real].tolist() == batch["indices"].numpy()[real].tolist()
+        seen += batch["y"].numpy()[real].tolist()
+        state.commit()
+    return seen
+
+
+@pytest.mark.parametrize(("after", "stops"), [(2, range(COUNT // 10)), (1, [2]), (3, [1, 4])])
+def test_ranks_that_are_stopped_at_any_step_go_on_with_any_number_of_ranks(path: Path, after: int, stops: Sequence[int]) -> None:
+    for stop in stops:
+        states = [State(), State()]
+        seen = [one for rank, state in enumerate(states) for one in trained(of_rank(path, rank, 2, state).take(stop), state)]
+        # All ranks are at one place of the order: the state of any of them is that of all.
+        saved = states[0].state_dict()
+        assert saved == states[1].state_dict() and saved["position"] == 10 * stop
+        resumed = [State(saved) for _ in range(after)]
+        rest = [one for rank, state in enumerate(resumed) for one in trained(of_rank(path, rank, after, state), state)]
+        assert sorted(seen + rest) == list(range(COUNT))
+        assert {(state.epoch, state.state_dict()["position"]) for state in resumed} == {(1, 0)}
+
+
+def test_a_state_brings_its_order_whatever_the_dataset_says(path: Path) -> None:
+    state = State()
+    seen = trained(batches(path, state, indices=True).take(3), state)
+    other = forebay.tensorflow.dataset(path, fields=["x"], label="y", batch_size=5, seed=1, state=State(state.state_dict()))
+    rest = [one for batch in other for one in numbers(batch)]
+    assert seen + rest == [int(one) for batch in batches(path, State()) for one in batch["y"]]
+
+
 def test_over_the_end_of_an_epoch_under_prefetch(path: Path) -> None:
     state = State()
     seen = []
@@ -83,6 +122,15 @@ def test_over_the_end_of_an_epoch_under_prefetch(path: Path) -> None:
     assert state.epoch == 1 and state.state_dict()["position"] == 20
     following = [one for batch in batches(path, State(state.state_dict())) for one in numbers(batch)]
     assert sorted(seen[COUNT:] + following) == sorted(seen[:COUNT]) == list(range(COUNT))
+
+
+def test_the_rest_of_an_epoch_is_the_first_of_those_that_are_joined(path: Path) -> None:
+    state = State()
+    seen = epoch_of(batches(path, state).take(3), state)
+    resumed = State(state.state_dict())
+    joined = epoch_of(batches(path, resumed, epochs=2), resumed)
+    assert len(joined) == 2 * COUNT - 15 and sorted(seen + joined[: COUNT - 15]) == sorted(joined[COUNT - 15 :]) == list(range(COUNT))
+    assert (resumed.epoch, resumed.state_dict()["position"]) == (2, 0)
 
 
 def test_a_repeated_epoch_under_prefetch_names_what_to_do(path: Path) -> None:
@@ -197,7 +245,7 @@ class Noting(keras.Model):
         return super().train_step(data)
 
 
-@pytest.mark.parametrize("stop", [1, 4, STEPS, STEPS + 3])
+@pytest.mark.parametrize("stop", [*range(1, STEPS + 1), STEPS + 3])
 def test_keras_stops_and_goes_on_with_each_sample_once(path: Path, tmp_path: Path, stop: int) -> None:
     def fit(state: State, epochs: int, *callbacks: Any) -> list[int]:
         net = Noting()

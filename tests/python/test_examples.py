@@ -51,8 +51,8 @@ def test_every_example_is_tested() -> None:
     learning = ["blocks", "climate", "groups", "images", "molecules", "reanalysis", "simulation", "weather"]
     learning += ["accelerate", "cells", "ddp", "graphs", "hydragnn", "lightning", "split"]
     # Those of other frameworks than PyTorch run in environments of their own: tests/frameworks.
-    others = ["huggingface_datasets.py", "jax_images.py", "mpi_molecules.py", "numpy_minimal.py", "staged_checkpoint.py"]
-    others += ["tensorflow_images.py"]
+    others = ["flax_images.py", "huggingface_datasets.py", "jax_images.py", "mpi_molecules.py", "numpy_minimal.py"]
+    others += ["staged_checkpoint.py", "tensorflow_images.py"]
     assert names == [*others, *sorted(f"torch_{name}.py" for name in learning)]
 
 

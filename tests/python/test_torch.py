@@ -162,6 +162,21 @@ def test_a_loader_has_what_trainers_look_for(ds: forebay.Dataset) -> None:
         forebay.torch.Loader([1, 2])  # type: ignore[arg-type]
 
 
+def test_a_state_is_that_of_a_numpy_loader_at_any_step_and_goes_on_in_either(ds: forebay.Dataset) -> None:
+    # What JAX and TensorFlow go on from is held against NumPy's in tests/frameworks.
+    how: dict[str, Any] = {"batch_size": 4, "shuffle": "full", "seed": 7}
+    whole = [batch["label"].tolist() for batch in ds.loader(**how)]
+    for stop in range(len(whole)):
+        loaders = ds.loader(**how), forebay.torch.Loader(ds, **how)
+        seen = [[batch["label"].tolist() for _, batch in zip(range(stop), loader)] for loader in loaders]
+        states = [loader.state_dict() for loader in loaders]
+        assert seen == [whole[:stop]] * 2 and states[0] == states[1]
+        for loader, state in zip(loaders, reversed(states)):
+            loader.load_state_dict(state)
+            assert [batch["label"].tolist() for batch in loader] == whole[stop:]
+            loader.close()
+
+
 def test_rank_and_world_are_those_of_the_process_group(ds: forebay.Dataset, tmp_path: Path) -> None:
     torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
     try:

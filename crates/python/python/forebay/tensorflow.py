@@ -48,6 +48,7 @@ POSITION, INDICES = "position", "indices"
 """The names under which a batch carries its position, and the numbers of its samples."""
 
 
+@as_written
 def dataset(
     source: Any,
     *,
@@ -163,6 +164,11 @@ def _opened(source: Any, options: dict[str, Any]) -> Any:
         if unknown := [name for name in options if name in inspect.signature(_dataset.open).parameters and name not in known]:
             raise ValueError(f"{', '.join(unknown)} with a set that is open already: say it where the set is opened")
         return source
+    if tf.is_tensor(source):
+        raise TypeError(
+            "a path that is a tensor, as inside interleave(): give dataset() all paths at once (shuffle='block' takes them in turns), or "
+            "interleave forebay.tensorflow.from_slices(files) by forebay.tensorflow.HDF5 or another format"
+        )
     if not isinstance(source, (str, os.PathLike, list, tuple)):
         raise TypeError(f"a forebay.Dataset is needed, as forebay.open gives it, a Store or paths, not {type(source).__name__}")
     # What both take says how epochs are read, and goes to the loader; but for fields, which paths have none of yet.

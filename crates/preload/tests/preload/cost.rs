@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use forebay_scratch::RunCounter;
 
-use crate::support::{Set, c_program, library};
+use crate::support::{Set, c_program, exported_names};
 
 /// Instructions of `outside` with so many opens and reads, with the library or without.
 fn instructions(set: &Set, is_preloaded: bool, opens: u32, reads: u32) -> u64 {
@@ -64,14 +64,11 @@ fn the_library_takes_little_memory() {
 
 #[test]
 fn nothing_but_hooks_is_exported() {
-    let output =
-        std::process::Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output().unwrap();
-    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     let hooks = Path::new("src/hooks");
     let sources: String =
         fs::read_dir(hooks).unwrap().flatten().map(|file| fs::read_to_string(file.path()).unwrap()).collect();
-    let names: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().last()).collect();
-    assert!(names.len() > 60, "{listed}");
+    let names = exported_names();
+    assert!(names.len() > 60, "{names:?}");
     for name in names {
         assert!(sources.contains(&format!("    fn {name}(")), "{name} is exported and is no hook");
     }

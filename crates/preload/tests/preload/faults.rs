@@ -132,6 +132,9 @@ fn below(folder: &Path, end: &str) -> Vec<PathBuf> {
     found
 }
 
+/// What happens to a file of a tier.
+type Trouble<'a> = &'a dyn Fn(&Path);
+
 /// A set with one file that `every_read` compares with its twin.
 struct Compared {
     set: Set,
@@ -191,7 +194,7 @@ fn a_tier_that_is_full_or_has_lost_or_changed_bytes_costs_no_byte_and_no_call() 
         let len = file.metadata().unwrap().len();
         file.set_len(len * part / 4).unwrap();
     };
-    let troubles: [(&str, &str, &dyn Fn(&Path)); 7] = [
+    let troubles: [(&str, &str, Trouble<'_>); 7] = [
         ("flipped bytes", ".bytes", &flip),
         ("a cut mirror", ".bytes", &|path| cut(path, 3)),
         ("an empty mirror", ".bytes", &|path| cut(path, 0)),

@@ -84,7 +84,7 @@ bench-papers: ## the evaluations of Stimulus and MONARCH at the size of one mach
 bench-frameworks: ## how fast TensorFlow, JAX and Ray are fed, next to TFRecord, generators and maps over h5py, and NumPy (ARGS="jax --scale 0.1")
 	@scripts/bench-frameworks.sh $(ARGS)
 
-bench-run: ## a training script of h5py and PyTorch under forebay run, on an emulated parallel file system
+bench-run: ## a training script of h5py and PyTorch under forebay run, on an emulated parallel file system, and what calls cost (ARGS="--only cost")
 	@scripts/bench-run.sh $(ARGS)
 
 bench-mount: ## random reads of a file on forebay mount, by passthrough and from the page cache, next to the file itself; as root

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# An unchanged training script under `forebay run`, on an emulated parallel file system: bench-run.sh [ARGS of benches/run/bench.py]
+# An unchanged training script under `forebay run`, on an emulated parallel file system, and what calls cost under its library: bench-run.sh [ARGS of benches/run/bench.py]
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"

@@ -1,5 +1,5 @@
 """An unchanged training script (h5py, torch's DataLoader, 2 workers) on an emulated parallel file system: plainly, under
-`forebay run`, and on local files. See --help.
+`forebay run`, and on local files; and what each call costs under the library (cost.py). See --help.
 
 Every run is a process of its own over a mount of its own; tiers begin empty, on another device than the set.
 """
@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tiers"))
+import cost  # noqa: E402
 import make_set  # noqa: E402
 from run import Report  # noqa: E402
 
@@ -100,12 +101,23 @@ def main():
     parser.add_argument("--bandwidth", default="200MiB/s")
     parser.add_argument("--block", default="1MiB")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", help="parts to run, with commas: fits, exceeds")
+    parser.add_argument("--only", help="parts to run, with commas: fits, exceeds, cost")
+    parser.add_argument("--library", help="libforebay_preload.so [that of FOREBAY_PLUGINS]")
+    parser.add_argument("--json", action="store_true", help="what calls cost as one object for each row")
     args = parser.parse_args()
+    parts = args.only.split(",") if args.only else ["fits", "exceeds", "cost"]
+    missed = epochs(args, parts) if {"fits", "exceeds"} & set(parts) else 0
+    if "cost" in parts:
+        library = args.library or pathlib.Path(os.environ["FOREBAY_PLUGINS"]) / "preload" / "libforebay_preload.so"
+        cost.main(["--library", str(library), "--tier", args.disk, *(["--json"] if args.json else [])])
+    return 1 if missed else 0
+
+
+def epochs(args, parts):
+    """Runs the training script; how many figures missed their bounds."""
     folder = make_set.make(argparse.Namespace(files=args.files, samples=args.samples, sample_kib=args.sample_kib, folder=None))
     size = sum(path.stat().st_size for path in make_set.paths(folder, args.files))
     bench, report = Bench(args), Report()
-    parts = args.only.split(",") if args.only else ["fits", "exceeds"]
     try:
         if "fits" in parts:
             fits(bench, report, folder, size, args.rounds)
@@ -114,7 +126,7 @@ def main():
     finally:
         bench.close()
     print(report.markdown())
-    return 1 if report.missed else 0
+    return report.missed
 
 
 if __name__ == "__main__":

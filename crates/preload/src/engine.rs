@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "registers a function that runs at the end of the process")]
 
 use std::{
+    fs,
     sync::{
         Arc, Mutex, Once, OnceLock,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
@@ -16,6 +17,7 @@ use forebay_plugin::WarnOnce;
 use forebay_scratch::RunCounter;
 use forebay_source::{FileOrigin, PerProcess, Result, hidden_numbers::hidden_count};
 use forebay_tier::{SourceKey, Stats, Tiered};
+use rustix::process::{Resource, getrlimit};
 
 use crate::{inside, prefix, run_counts, staged::is_on as writes_are_staged};
 
@@ -54,6 +56,9 @@ const READS_PER_PUBLISH: u32 = 16;
 const STREAM_BYTES: u64 = 16 << 20;
 const STREAM_PATIENCE: Duration = Duration::from_millis(300);
 
+/// Address space that is left where tiers are used: stacks and allocators of eight threads were seen to take 485 MiB of it.
+const ADDRESS_SPACE: u64 = 1 << 30;
+
 /// How long the end of a program waits for copies that are under way: so long, and a part of the time it has run.
 const END_PATIENCE: Duration = Duration::from_millis(100);
 const END_PART: u32 = 4;
@@ -91,8 +96,8 @@ fn start() -> Result<Option<TierEngine>> {
     if config.tiers.is_empty() {
         return Ok(None);
     }
-    // A program with few numbers keeps them all.
-    if hidden_count() == 0 {
+    // A program with few numbers keeps them all, and one with little address space keeps that.
+    if hidden_count() == 0 || !has_address_space() {
         return Ok(None);
     }
     // A program's file is never mapped: its program expects no signal from it.
@@ -110,6 +115,15 @@ fn start() -> Result<Option<TierEngine>> {
         reads: AtomicU32::new(0),
         waits_for_streams: AtomicBool::new(true),
     }))
+}
+
+/// False where the process has a limit on its address space (`ulimit -v`) and is near it: an allocation of ours that failed would end the program.
+fn has_address_space() -> bool {
+    let Some(limit) = getrlimit(Resource::As).current else { return true };
+    let facts = fs::read_to_string("/proc/self/statm");
+    let pages = facts.ok().and_then(|facts| facts.split_whitespace().next()?.parse::<u64>().ok());
+    let used = pages.map(|pages| pages.saturating_mul(rustix::param::page_size() as u64));
+    used.is_some_and(|used| limit.saturating_sub(used) >= ADDRESS_SPACE)
 }
 
 impl TierEngine {

@@ -259,3 +259,62 @@ pub(crate) fn set_errno(number: i32) {
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = number };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which signals this thread holds back, and whether it may be cancelled.
+    fn held() -> (Vec<i32>, i32) {
+        let mut cancelling = 0;
+        // SAFETY: sets and state are memory of our own, which the calls fill.
+        unsafe {
+            let mut signals: libc::sigset_t = std::mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut signals);
+            pthread_setcancelstate(NOT_CANCELLED, &raw mut cancelling);
+            pthread_setcancelstate(cancelling, std::ptr::null_mut());
+            let blocked = (1..32).filter(|signal| libc::sigismember(&raw const signals, *signal) == 1);
+            (blocked.collect(), cancelling)
+        }
+    }
+
+    #[test]
+    fn a_panic_gives_nothing_and_leaves_the_thread_as_it_was() {
+        let before = held();
+        for _ in 0..3 {
+            set_errno(libc::ENOTTY);
+            let done: Option<()> = run(|| {
+                assert!(!is_program() && held() != before);
+                set_errno(libc::EIO);
+                panic!("as a mistake of ours would")
+            });
+            assert_eq!((done, errno()), (None, libc::ENOTTY));
+            assert!(is_program());
+            assert_eq!(held(), before);
+        }
+        assert_eq!(run(|| Some(7)), Some(7), "the next work is done");
+        let called = uninterrupted(|| {
+            set_errno(libc::EBADF);
+            -1
+        });
+        assert_eq!((called, errno()), (-1, libc::EBADF), "a call has its own error");
+    }
+
+    #[test]
+    fn a_panic_while_a_call_is_made_has_it_made_once_more() {
+        let turns = Cell::new(0);
+        let answer = uninterrupted(|| {
+            turns.set(turns.get() + 1);
+            assert!(turns.get() > 1, "the first one goes wrong");
+            turns.get()
+        });
+        assert_eq!((answer, held().0.len()), (2, 0));
+    }
+
+    #[test]
+    fn work_within_work_is_left_to_the_plain_call() {
+        assert_eq!(run(|| Some(run(|| Some(1)))), Some(None));
+        assert_eq!(finish(|| run(|| Some(1))), None);
+        assert_eq!(run(|| Some(1)), Some(1));
+    }
+}

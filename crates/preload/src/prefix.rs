@@ -24,6 +24,7 @@ use rustix::fs::FileType;
 use crate::{
     inside, kernel, own_numbers,
     path_text::{PATH_BYTES, PathText},
+    run_variables,
 };
 
 /// The prefix as it is given, and with links resolved.
@@ -92,10 +93,14 @@ pub(crate) fn forget_working_folder() {
     WORKING_FOLDER.store(UNKNOWN, Relaxed);
 }
 
-/// Reads the prefix from the environment; true where there is one. Called when the library is loaded, and before that by a library that is
-/// loaded earlier and opens files.
+/// Reads the prefix from the environment, once that is there; true where there is one. Called before this library is started, by one that
+/// is started earlier and opens files.
 #[cold]
 fn begin() -> bool {
+    run_variables::are_there() && look()
+}
+
+fn look() -> bool {
     let found = inside::run(|| {
         if PREFIX.get().is_none() {
             // Found before it is set: a child that is forked meanwhile waits for no thread of its parent.
@@ -117,7 +122,7 @@ fn begin() -> bool {
 /// is forked while another thread notes the process would wait for ever for what that thread began, as the C library holds forks and
 /// their handlers apart by a lock.
 extern "C" fn at_load() {
-    begin();
+    look();
 }
 
 #[used]

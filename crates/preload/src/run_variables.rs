@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "asks the C library for variables without allocating")]
 
 use std::{
-    ffi::{CStr, OsStr},
+    ffi::{CStr, OsStr, c_char},
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::OnceLock,
@@ -54,6 +54,16 @@ pub(crate) fn look() -> Option<&'static RunVariables> {
 /// What was found; nothing before anybody has looked.
 pub(crate) fn get() -> Option<&'static RunVariables> {
     VARIABLES.get()?.as_ref()
+}
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+/// False before the C library has the variables: a function of a program may run before those of all libraries (`.preinit_array`).
+pub(crate) fn are_there() -> bool {
+    // SAFETY: the C library sets the address before a program has a second thread; what it leads to is not read.
+    unsafe { !environ.is_null() }
 }
 
 fn variable(name: &CStr) -> Option<PathText> {

@@ -49,17 +49,21 @@ pub(crate) fn is_on() -> bool {
     }
 }
 
-/// Looks for the variables. Called when the library is loaded, and before that by a library that is loaded earlier and opens files.
+/// Looks for the variables, once they are there. Called before this library is started, by one that is started earlier and opens files.
 #[cold]
 #[inline(never)]
 fn begin() -> bool {
+    run_variables::are_there() && look()
+}
+
+fn look() -> bool {
     let is_on = run_variables::look().is_some();
     MODE.store(if is_on { ON } else { OFF }, Relaxed);
     is_on
 }
 
 extern "C" fn at_load() {
-    begin();
+    look();
 }
 
 #[used]

@@ -22,6 +22,13 @@ extern char **environ;
 int __fxstat64(int, int, struct stat64 *);
 int __fxstatat64(int, int, const char *, struct stat64 *, int);
 
+/* What the version is called that programs of before 2.33 pass. */
+#ifdef __x86_64__
+enum { STAT_VERSION = 1 };
+#else
+enum { STAT_VERSION = 0 };
+#endif
+
 static unsigned char memory[1 << 22];
 
 static uint64_t sum(const void *from, ssize_t len) {
@@ -63,9 +70,9 @@ static void stats(int fd) {
     char list[256];
     fstat(fd, &s), show("fstat", &s);
     fstat64(fd, &s64), show("fstat64", (struct stat *)&s64);
-    __fxstat64(1, fd, &s64), show("__fxstat64", (struct stat *)&s64);
+    __fxstat64(STAT_VERSION, fd, &s64), show("__fxstat64", (struct stat *)&s64);
     fstatat(fd, "", &s, AT_EMPTY_PATH), show("fstatat", &s);
-    __fxstatat64(1, fd, "", &s64, AT_EMPTY_PATH), show("__fxstatat64", (struct stat *)&s64);
+    __fxstatat64(STAT_VERSION, fd, "", &s64, AT_EMPTY_PATH), show("__fxstatat64", (struct stat *)&s64);
     statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &x);
     printf("statx %u:%u %llx %llu %lld\n", x.stx_dev_major, x.stx_dev_minor, (unsigned long long)x.stx_ino,
            (unsigned long long)x.stx_size, (long long)x.stx_mtime.tv_sec);

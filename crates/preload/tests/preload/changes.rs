@@ -1,14 +1,17 @@
 //! Files that change, in this program or outside it, and files that are new.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::{Read, Write},
-    process::{Command, Stdio},
+    os::unix::fs::PermissionsExt,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
 };
 
 use forebay_scratch::RunCounter;
 
-use crate::support::{Set, bytes, c_program};
+use crate::support::{Set, bytes, c_program, is_root};
 
 #[test]
 fn an_outside_write_growth_and_a_replacement_are_seen_at_the_next_open() {
@@ -90,10 +93,46 @@ fn new_files_are_placed_once_they_are_old_enough() {
 
 #[test]
 fn leave_to_read_is_asked_of_the_origin_at_every_open() {
-    let set = Set::new(&[("a", 10_000)]);
-    set.place(&["a"]);
-    let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
-    fs::set_permissions(set.path("a"), std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
-    let ran = set.run("cat", &[set.path("a").to_str().unwrap()]);
-    assert_eq!(ran.output.status.success(), is_root, "root may read everything, others what the mode allows");
+    let set = Set::new(&[]);
+    fs::create_dir(set.path("folder")).unwrap();
+    ["a", "b", "folder/c"].iter().for_each(|name| set.write(name, 300_000));
+    set.settle();
+    let (program, folder) = (c_program("permissions"), set.origin());
+    let run = |how: &str| {
+        let arguments = [how, folder.to_str().unwrap(), "a", "b", "folder/c"];
+        let plain = set.plain(&program).args(arguments).output().unwrap();
+        let ran = set.run_as_another(&program, &arguments, |command| command);
+        assert_eq!(ran.good(), String::from_utf8_lossy(&plain.stdout), "{how}");
+        ran
+    };
+    let began = Instant::now();
+    // Three calls open each of three files, twice.
+    while run("at once").count(RunCounter::OpensOnCopy) < 18 {
+        assert!(began.elapsed() < Duration::from_secs(60), "never whole");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let close = |name: &str, mode| fs::set_permissions(set.path(name), Permissions::from_mode(mode)).unwrap();
+    // The file itself does not change: its copy stays what it was.
+    close("folder", 0o000);
+    let closed = run("at once");
+    assert_eq!(closed.stdout().matches("Permission denied").count(), 6, "{}", closed.stdout());
+    assert_eq!(closed.count(RunCounter::OpensOnCopy), 12, "{:?}", closed.counts);
+    close("a", 0o000);
+    let closed = run("at once");
+    assert_eq!(closed.stdout().matches("Permission denied").count(), 12, "{}", closed.stdout());
+    assert_eq!(closed.count(RunCounter::OpensOnCopy), 6, "{:?}", closed.counts);
+    close("folder", 0o755);
+    let open = run("at once");
+    assert_eq!(open.stdout().matches("Permission denied").count(), 6, "{}", open.stdout());
+    assert_eq!(
+        open.count(RunCounter::OpensOnCopy),
+        12,
+        "the copy was there all the while: {:?}",
+        open.counts
+    );
+    if is_root() {
+        // What root has read before is no leave for who it becomes.
+        let later = run("later");
+        assert_eq!(later.stdout().matches("Permission denied").count(), 3, "{}", later.stdout());
+    }
 }

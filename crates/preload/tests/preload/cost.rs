@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use forebay_scratch::RunCounter;
 
-use crate::support::{Set, c_program, library};
+use crate::support::{Set, c_program, exported_names};
 
 /// Instructions of `outside` with so many opens and reads, with the library or without.
 fn instructions(set: &Set, is_preloaded: bool, opens: u32, reads: u32) -> u64 {
@@ -63,15 +63,35 @@ fn the_library_takes_little_memory() {
 }
 
 #[test]
+fn the_library_takes_little_memory_beside_the_blocks_that_are_on_their_way() {
+    const LIMIT: i64 = 8 << 10;
+    /// One block of 1 MiB for each thread that places.
+    const ON_THEIR_WAY: i64 = 6 << 10;
+    let set = Set::new(&[("a", 32_000_000)]);
+    let (program, path) = (c_program("memory"), set.path("a").display().to_string());
+    let arguments = [path.as_str(), "1000"];
+    let taken =
+        |text: &str| -> Vec<i64> { text.split_whitespace().map(|number| number.parse().unwrap()).collect() };
+    let plain = set.plain(&program).args(arguments).output().unwrap();
+    let plain = taken(&String::from_utf8_lossy(&plain.stdout));
+    for how in ["while it is placed", "of a copy"] {
+        let ran = set.run(&program, &arguments);
+        assert!(ran.count(RunCounter::OpensManaged) > 0, "{:?}", ran.counts);
+        let all = taken(&ran.good());
+        let (most, afterwards) = (all[0] - plain[0], all[1] - plain[1]);
+        println!("{how}: at most {most} KiB more, and {afterwards} KiB afterwards");
+        let limit = if how == "of a copy" { LIMIT } else { LIMIT + ON_THEIR_WAY };
+        assert!(most < limit && afterwards < LIMIT, "{how}: {most} KiB, {afterwards} KiB afterwards");
+    }
+}
+
+#[test]
 fn nothing_but_hooks_is_exported() {
-    let output =
-        std::process::Command::new("nm").args(["-D", "--defined-only"]).arg(library()).output().unwrap();
-    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     let hooks = Path::new("src/hooks");
     let sources: String =
         fs::read_dir(hooks).unwrap().flatten().map(|file| fs::read_to_string(file.path()).unwrap()).collect();
-    let names: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().last()).collect();
-    assert!(names.len() > 60, "{listed}");
+    let names = exported_names();
+    assert!(names.len() > 60, "{names:?}");
     for name in names {
         assert!(sources.contains(&format!("    fn {name}(")), "{name} is exported and is no hook");
     }

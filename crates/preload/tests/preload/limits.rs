@@ -1,6 +1,6 @@
 //! The limit of open files is the program's own, and so are all numbers within it.
 
-use crate::support::{Set, c_program};
+use crate::support::{Set, bytes, c_program, library};
 
 /// Runs `limits` without the library, and with it on copies, under `limit`: it prints the same.
 fn same(set: &Set, how: &str, limit: &str) {
@@ -76,5 +76,21 @@ fn calls_that_make_descriptors_get_the_numbers_of_ours_when_no_other_is_left() {
     ];
     for call in calls {
         same(&set, call, "-n 1024");
+    }
+}
+
+#[test]
+fn a_program_with_little_address_space_reads_as_it_would_without_the_library() {
+    let set = Set::new(&[("a", 3_000_001)]);
+    let path = set.path("a").display().to_string();
+    // From where the library can be loaded at all.
+    for kibibytes in (18_000..34_000).step_by(400) {
+        let script = format!("ulimit -v {kibibytes}; LD_PRELOAD='{}' exec cat '{path}'", library().display());
+        let ran = set.run_with("bash", &["-c", &script], |command| {
+            command.env_remove("LD_PRELOAD").env("FOREBAY_TIERS", "memory:64MiB")
+        });
+        let said = String::from_utf8_lossy(&ran.output.stderr);
+        assert!(ran.output.status.success() && said.is_empty(), "{kibibytes} KiB: {said}");
+        assert!(ran.output.stdout == bytes("a", 3_000_001), "{kibibytes} KiB");
     }
 }

@@ -6,7 +6,9 @@
 mod calls;
 mod changes;
 mod cost;
+mod early;
 mod edges;
+mod every_name;
 mod faults;
 mod handover;
 mod limits;

@@ -114,3 +114,13 @@ fn many_short_processes_leave_nothing_behind() {
     let tier_bytes = bytes("a", 10_000).len() as u64;
     assert_eq!(ran.count(RunCounter::CopyBytes), many * tier_bytes);
 }
+
+#[test]
+fn a_program_under_valgrind_reads_a_copy() {
+    let set = Set::new(&[("a", 300_000)]);
+    set.place(&["a"]);
+    let ran = set.run("valgrind", &["--tool=none", "-q", "cat", set.path("a").to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&ran.output.stderr);
+    assert!(ran.output.status.success() && ran.output.stdout == bytes("a", 300_000), "{said}");
+    assert_eq!(ran.count(RunCounter::OpensOnCopy), 1, "{:?}", ran.counts);
+}

@@ -22,19 +22,52 @@ pub(crate) fn library() -> PathBuf {
     library
 }
 
+/// How programs in C are compiled.
+pub(crate) const FLAGS: [&str; 5] =
+    ["-O2", "-D_FORTIFY_SOURCE=2", "-D_GNU_SOURCE", "-pthread", "-Wno-unused-result"];
+
 /// A program in C from this folder, compiled once.
 pub(crate) fn c_program(name: &'static str) -> PathBuf {
+    c_built(name, &[])
+}
+
+/// A library in C from this folder, to be loaded before a program.
+pub(crate) fn c_library(name: &'static str) -> PathBuf {
+    c_built(name, &["-shared", "-fPIC"])
+}
+
+fn c_built(name: &'static str, more: &[&str]) -> PathBuf {
     static BUILT: OnceLock<TempDir> = OnceLock::new();
     let folder = BUILT.get_or_init(|| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
     let (program, source) = (folder.path().join(name), Path::new("tests/preload").join(format!("{name}.c")));
     if !program.exists() {
         let part = folder.path().join(format!("{name}.{:?}.part", thread::current().id()));
-        let flags = ["-O2", "-D_FORTIFY_SOURCE=2", "-D_GNU_SOURCE", "-pthread", "-Wno-unused-result", "-o"];
-        let built = Command::new("cc").args(flags).arg(&part).arg(&source).status().unwrap();
+        let built =
+            Command::new("cc").args(FLAGS).args(more).arg("-o").arg(&part).arg(&source).status().unwrap();
         assert!(built.success(), "{} does not compile", source.display());
         fs::rename(part, &program).unwrap();
     }
     program
+}
+
+/// What `nm` lists of the symbols of a file.
+pub(crate) fn symbols(kinds: &[&str], file: &Path) -> Vec<String> {
+    let output = Command::new("nm").args(kinds).arg(file).output().unwrap();
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    listed.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect()
+}
+
+/// The functions that the library stands in the place of.
+pub(crate) fn exported_names() -> Vec<String> {
+    symbols(&["-D", "--defined-only"], &library())
+}
+
+/// The user that programs become which are not to be root: nobody.
+const ANOTHER: u32 = 65534;
+
+/// True where these tests may do everything.
+pub(crate) fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
 /// A folder of files, and tiers on another device.
@@ -161,6 +194,31 @@ impl Set {
         let counts =
             counters.snapshot().into_iter().map(|(counter, count)| (counter.name(), count)).collect();
         Ran { output, counts }
+    }
+
+    /// The same for a program that makes itself another user where it is root: tier and counters are that user's.
+    pub(crate) fn run_as_another(
+        &self,
+        program: impl AsRef<Path>,
+        arguments: &[&str],
+        change: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Ran {
+        self.give(self.tier());
+        self.run_with(program, arguments, |command| {
+            let run = command.get_envs().find(|(name, _)| *name == "FOREBAY_RUN").and_then(|(_, run)| run);
+            let run = PathBuf::from(run.unwrap());
+            fs::set_permissions(self.runs.path(), fs::Permissions::from_mode(0o711)).unwrap();
+            self.give(&run);
+            fs::read_dir(&run).unwrap().for_each(|entry| self.give(&entry.unwrap().path()));
+            change(command)
+        })
+    }
+
+    /// Has `path` belong to the user that programs become.
+    fn give(&self, path: &Path) {
+        if is_root() {
+            std::os::unix::fs::chown(path, Some(ANOTHER), Some(ANOTHER)).unwrap();
+        }
     }
 
     /// Runs the program without the library, with a cold tier and on copies of `placed`: each time it prints the same.

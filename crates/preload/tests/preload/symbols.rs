@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use crate::support::library;
+use crate::support::{exported_names, symbols};
 
 /// Functions that need no hook, by the reason.
 const SAFE: &[(&str, &str)] = &[
@@ -182,13 +182,6 @@ fn is_about_files(name: &str) -> bool {
     !name.starts_with("_Z") && !is_other && ABOUT_FILES.iter().any(|part| name.contains(part))
 }
 
-/// What `nm` lists of the dynamic symbols of a library.
-fn symbols(kind: &str, library: &Path) -> Vec<String> {
-    let output = Command::new("nm").args(["-D", kind]).arg(library).output().unwrap();
-    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
-    listed.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect()
-}
-
 /// Libraries below `folder`.
 fn libraries(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
@@ -232,13 +225,13 @@ fn programs() -> Vec<PathBuf> {
 
 #[test]
 fn every_function_for_files_that_programs_of_the_field_import_is_hooked_or_safe() {
-    let hooked: BTreeSet<String> = symbols("--defined-only", &library()).into_iter().collect();
+    let hooked: BTreeSet<String> = exported_names().into_iter().collect();
     let safe: BTreeSet<&str> = SAFE.iter().flat_map(|(_, names)| names.split_whitespace()).collect();
     let twice: Vec<_> = safe.iter().filter(|name| hooked.contains(**name)).collect();
     assert!(twice.is_empty(), "hooked and said to be safe: {twice:?}");
     let mut missing = BTreeMap::new();
     for program in programs() {
-        for symbol in symbols("--undefined-only", &program) {
+        for symbol in symbols(&["-D", "--undefined-only"], &program) {
             let Some((name, version)) = symbol.split_once('@') else { continue };
             let is_known = hooked.contains(name) || safe.contains(name);
             if version.trim_start_matches('@').starts_with("GLIBC_") && is_about_files(name) && !is_known {

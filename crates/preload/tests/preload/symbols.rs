@@ -67,7 +67,8 @@ const SAFE: &[(&str, &str)] = &[
     (
         "open files of the system's own",
         "dlopen dlmopen dlclose dladdr catopen catgets catclose openlog closelog setlocale newlocale getpwnam getpwuid \
-         getpwuid_r getpwnam_r getpwent setpwent endpwent getspent getspnam getservbyname getservbyport setmntent getmntent getmntent_r endmntent iconv_open iconv_close bindtextdomain",
+         getpwuid_r getpwnam_r getpwent setpwent endpwent getspent getspnam getservbyname getservbyport getservbyname_r \
+         getservbyport_r setmntent getmntent getmntent_r endmntent iconv_open iconv_close bindtextdomain",
     ),
 ];
 
@@ -169,6 +170,7 @@ const OTHERS: &[&str] = &[
     "getsid",
     "getsockname",
     "gettimeofday",
+    "malloc_stats",
     "fdimf",
     "fdiml",
     "backtrace_symbols_fd",
@@ -203,31 +205,45 @@ fn libraries(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The interpreter, its library and modules, and the packages of it that are there.
-fn programs() -> Vec<PathBuf> {
-    let python = std::env::var_os("FOREBAY_PYTHON").unwrap_or_else(|| "python3".into());
+/// Packages whose libraries are looked at, where an interpreter has them.
+const PACKAGES: &str = "h5py torch pyarrow tensorflow numpy netCDF4 PIL tables safetensors";
+/// Those that `make test` has, in environments of their own.
+const FIELD: [&str; 4] = ["h5py", "torch", "pyarrow", "tensorflow"];
+/// Interpreters that together have the packages of the field, as paths between colons. Without it: that of the tests, with h5py.
+const PYTHONS: &str = "FOREBAY_SCANNED_PYTHONS";
+
+/// An interpreter, its library and modules by the name "CPython", and the packages that it has by theirs.
+fn programs_of(python: &str, found: &mut BTreeMap<String, Vec<PathBuf>>) {
     let script = "import sys, os, sysconfig as s, importlib.util as u\n\
-        print(os.path.realpath(sys.executable)); print(os.path.join(s.get_config_var('LIBDIR'), s.get_config_var('LDLIBRARY')))\n\
-        print(s.get_config_var('DESTSHARED'))\n\
-        for name in 'h5py torch pyarrow tensorflow numpy netCDF4 PIL tables safetensors'.split():\n\
+        own = os.path.join(s.get_config_var('LIBDIR'), s.get_config_var('LDLIBRARY'))\n\
+        for path in os.path.realpath(sys.executable), own, s.get_config_var('DESTSHARED'): print('CPython', path)\n\
+        for name in sys.argv[1].split():\n\
         \x20   spec = u.find_spec(name)\n\
-        \x20   if spec: print(os.path.dirname(spec.origin)); print(os.path.dirname(spec.origin).lower() + '.libs')\n";
-    let output = Command::new(python).args(["-c", script]).output().unwrap();
+        \x20   if spec: print(name, os.path.dirname(spec.origin)); print(name, os.path.dirname(spec.origin).lower() + '.libs')\n";
+    let output = Command::new(python).args(["-c", script, PACKAGES]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut found = Vec::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let path = PathBuf::from(line);
+        let (name, path) = line.split_once(' ').unwrap();
+        let (path, of_name) = (PathBuf::from(path), found.entry(name.to_owned()).or_default());
         if path.is_dir() {
-            libraries(&path, &mut found)
+            libraries(&path, of_name)
         } else if path.is_file() {
-            found.push(path)
+            of_name.push(path)
         }
     }
-    assert!(
-        found.iter().any(|path| path.display().to_string().contains("h5py")),
-        "h5py is not there: {found:?}"
-    );
-    found
+}
+
+/// All of it that is looked at.
+fn programs() -> Vec<PathBuf> {
+    let mut found = BTreeMap::new();
+    let scanned = std::env::var(PYTHONS);
+    let python = || std::env::var("FOREBAY_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    scanned.clone().unwrap_or_else(|_| python()).split(':').for_each(|python| programs_of(python, &mut found));
+    let wanted = if scanned.is_ok() { &FIELD[..] } else { &FIELD[..1] };
+    for name in wanted.iter().chain(&["CPython"]) {
+        assert!(found.get(*name).is_some_and(|paths| !paths.is_empty()), "there is no library of {name}");
+    }
+    found.into_values().flatten().collect()
 }
 
 #[test]

@@ -184,11 +184,20 @@ fn is_about_files(name: &str) -> bool {
     !name.starts_with("_Z") && !is_other && ABOUT_FILES.iter().any(|part| name.contains(part))
 }
 
-/// What `nm` lists of the dynamic symbols of a library.
-fn symbols(kind: &str, library: &Path) -> Vec<String> {
-    let output = Command::new("nm").args(["-D", kind]).arg(library).output().unwrap();
-    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
-    listed.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_owned).collect()
+/// Libraries that one `nm` looks at: to start it takes longer than to look at most of them.
+const AT_ONCE: usize = 200;
+
+/// What `nm` lists of the dynamic symbols of libraries, each with its library.
+fn symbols(kind: &str, libraries: &[PathBuf]) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for some in libraries.chunks(AT_ONCE) {
+        let output = Command::new("nm").args(["-D", "-A", kind]).args(some).output().unwrap();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let Some((library, rest)) = line.split_once(':') else { continue };
+            found.extend(rest.split_whitespace().last().map(|name| (library.into(), name.to_owned())));
+        }
+    }
+    found
 }
 
 /// Libraries below `folder`.
@@ -236,10 +245,10 @@ fn programs_of(python: &str, found: &mut BTreeMap<String, Vec<PathBuf>>) {
 /// All of it that is looked at.
 fn programs() -> Vec<PathBuf> {
     let mut found = BTreeMap::new();
-    let scanned = std::env::var(PYTHONS);
-    let python = || std::env::var("FOREBAY_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    scanned.clone().unwrap_or_else(|_| python()).split(':').for_each(|python| programs_of(python, &mut found));
-    let wanted = if scanned.is_ok() { &FIELD[..] } else { &FIELD[..1] };
+    let named = std::env::var(PYTHONS);
+    let wanted = if named.is_ok() { &FIELD[..] } else { &FIELD[..1] };
+    let own = std::env::var("FOREBAY_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    named.unwrap_or(own).split(':').for_each(|python| programs_of(python, &mut found));
     for name in wanted.iter().chain(&["CPython"]) {
         assert!(found.get(*name).is_some_and(|paths| !paths.is_empty()), "there is no library of {name}");
     }
@@ -248,18 +257,17 @@ fn programs() -> Vec<PathBuf> {
 
 #[test]
 fn every_function_for_files_that_programs_of_the_field_import_is_hooked_or_safe() {
-    let hooked: BTreeSet<String> = symbols("--defined-only", &library()).into_iter().collect();
+    let hooked: BTreeSet<String> =
+        symbols("--defined-only", &[library()]).into_iter().map(|(_, name)| name).collect();
     let safe: BTreeSet<&str> = SAFE.iter().flat_map(|(_, names)| names.split_whitespace()).collect();
     let twice: Vec<_> = safe.iter().filter(|name| hooked.contains(**name)).collect();
     assert!(twice.is_empty(), "hooked and said to be safe: {twice:?}");
     let mut missing = BTreeMap::new();
-    for program in programs() {
-        for symbol in symbols("--undefined-only", &program) {
-            let Some((name, version)) = symbol.split_once('@') else { continue };
-            let is_known = hooked.contains(name) || safe.contains(name);
-            if version.trim_start_matches('@').starts_with("GLIBC_") && is_about_files(name) && !is_known {
-                missing.entry(name.to_owned()).or_insert(program.clone());
-            }
+    for (program, symbol) in symbols("--undefined-only", &programs()) {
+        let Some((name, version)) = symbol.split_once('@') else { continue };
+        let is_known = hooked.contains(name) || safe.contains(name);
+        if version.trim_start_matches('@').starts_with("GLIBC_") && is_about_files(name) && !is_known {
+            missing.entry(name.to_owned()).or_insert(program);
         }
     }
     assert!(

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The long checks of `forebay run`: deep-run.sh [PART…], all parts unless some are named. FOREBAY_LONG=1 is what the tests go by.
 #   programs  other people's programs under it, their outputs next to plain runs; h5py's own tests with TMPDIR under the prefix
+#   library   the tests of the preloaded library: 2,000 rounds of faults, 1,000 child processes
 #   own       the Python package's own tests inside it, TMPDIR under the prefix
 set -euo pipefail
 # shellcheck source=scripts/env.sh
@@ -14,7 +15,15 @@ run_programs() {
     export FOREBAY_TF_PYTHON=$ENVIRONMENT/bin/python
     need_packages tests/requirements-formats.txt
     command -v fio >/dev/null || install_packages fio
+    command -v gfortran >/dev/null || install_packages gfortran
+    command -v javac >/dev/null || install_packages default-jdk-headless
     PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses 2 --dist worksteal "$ROOT"/tests/python/test_run_*.py
+}
+
+run_library() {
+    local -a rust_tests=(cargo test)
+    if cargo nextest --version >/dev/null 2>&1; then rust_tests=(cargo nextest run); fi
+    (cd "$ROOT" && "${rust_tests[@]}" -p forebay-preload --lib --tests)
 }
 
 run_own() {
@@ -42,10 +51,10 @@ rm -rf "$site"
 (cd "$ROOT" && cargo build --quiet -p forebay-cli)
 export FOREBAY_BIN=$CARGO_TARGET_DIR/debug/forebay FOREBAY_PLUGINS=$site/forebay/hdf5
 parts=("$@")
-[[ ${#parts[@]} -gt 0 ]] || parts=(programs own)
+[[ ${#parts[@]} -gt 0 ]] || parts=(programs library own)
 for part in "${parts[@]}"; do
     case $part in
-    programs | own) "run_$part" ;;
-    *) die "usage: deep-run.sh [programs|own]…" ;;
+    programs | library | own) "run_$part" ;;
+    *) die "usage: deep-run.sh [programs|library|own]…" ;;
     esac
 done

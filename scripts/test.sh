@@ -36,8 +36,10 @@ cd "$ROOT"
 
 say "tests"
 if cargo nextest --version >/dev/null 2>&1; then
+    rust_tests=(cargo nextest run)
     cargo nextest run --workspace "${flags[@]}"
 else
+    rust_tests=(cargo test)
     # Some tests run an example, which nextest builds by itself.
     cargo build --workspace --examples "${flags[@]}"
     cargo test --workspace --lib --bins --tests "${flags[@]}"
@@ -74,6 +76,11 @@ wheels=$CARGO_TARGET_DIR/wheels-$profile
 "$ROOT/scripts/check_wheel.sh" "$wheels"
 need_packages tests/requirements-python.txt
 need_packages tests/requirements-formats.txt
+say "functions of the C library that CPython, h5py, PyTorch, pyarrow and TensorFlow import"
+need_environment tensorflow tests/requirements-tensorflow.txt
+# The whole workspace, as above: for one crate alone others would be built once more.
+FOREBAY_SCANNED_PYTHONS=$FOREBAY_PYTHON:$ENVIRONMENT/bin/python \
+    "${rust_tests[@]}" --workspace "${flags[@]}" --test preload every_function_for_files
 # Beside the environment, not in it: other clones use that too.
 site=$CARGO_TARGET_DIR/python-$profile
 rm -rf "$site"

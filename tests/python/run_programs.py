@@ -19,6 +19,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import pytest
 
 import forebay
 
@@ -45,6 +46,19 @@ def tier_folder() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def disk(folder: Path, size: str) -> Iterator[Path]:
+    """A small disk of its own."""
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
 
 
 @dataclass
@@ -87,7 +101,16 @@ def run(
     **more: str,
 ) -> Ran:
     """Runs a program with files under ``origin`` on ``tiers``."""
-    words = command(origin, *program, tiers=tiers, flags=flags)
+    return run_words(command(origin, *program, tiers=tiers, flags=flags), cwd=cwd, check=check, **more)
+
+
+def summaries(said: str) -> list[dict[str, Any]]:
+    """Every summary that was told."""
+    return [json.loads(line) for line in said.splitlines() if line.startswith('{"program"')]
+
+
+def run_words(words: list[str], cwd: Path | None = None, check: bool = True, **more: str) -> Ran:
+    """Runs a command line of which ``forebay run`` is a part."""
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdout=pipe, stderr=pipe, env=environment(**more), cwd=cwd) as process:
         try:
@@ -98,8 +121,8 @@ def run(
     said = told.decode(errors="replace")
     if check:
         assert process.returncode == 0, said
-    lines = [line for line in said.splitlines() if line.startswith('{"program"')]
-    return Ran(process.returncode, out, said, json.loads(lines[-1]) if lines else {}, process.pid)
+    found = summaries(said)
+    return Ran(process.returncode, out, said, found[-1] if found else {}, process.pid)
 
 
 def plain(*program: object, cwd: Path | None = None) -> bytes:
@@ -110,10 +133,11 @@ def plain(*program: object, cwd: Path | None = None) -> bytes:
     return done.stdout
 
 
-def twice(origin: Path, *program: object, cwd: Path | None = None, flags: list[object] | None = None) -> list[Ran]:
+def twice(origin: Path, *program: object, cwd: Path | None = None, flags: list[object] | None = None, left: int = 0) -> list[Ran]:
     """Runs a program plainly and twice on a tier that is kept: the same output each time, the second time without the origin's data.
 
-    A short program may end before all that it read is placed: the second time is then one of those that follow.
+    A short program may end before all that it read is placed: the second time is then one of those that follow. ``left`` is how many opens
+    are the origin's even then: those for writing, and of empty files.
     """
     expected = plain(*program, cwd=cwd)
     with tier_folder() as folder:
@@ -127,7 +151,7 @@ def twice(origin: Path, *program: object, cwd: Path | None = None, flags: list[o
         assert ran.out == expected
     assert hits(runs[1]) > 0, runs[1].said
     assert (runs[1].count("origin_reads"), runs[1].count("origin_bytes")) == (0, 0), runs[1].said
-    assert runs[1].count("fallbacks") == 0, runs[1].said
+    assert (runs[1].count("opens_left"), runs[1].count("fallbacks")) == (left, 0), runs[1].said
     return runs
 
 

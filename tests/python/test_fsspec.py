@@ -180,7 +180,6 @@ def test_pandas_zarr_and_h5py_read_the_same_through_it(folder: Path) -> None:
 
 
 def test_parquet_is_read_by_pyarrow(folder: Path) -> None:
-    pytest.importorskip("pyarrow")
     frame = pd.DataFrame({"x": np.arange(1000), "text": [str(n) for n in range(1000)]})
     frame.to_parquet(folder / "t.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(f"forebay://{folder}/t.parquet", storage_options={"tiers": []}), frame)

@@ -216,9 +216,9 @@ def test_nothing_is_left_behind_unless_it_is_kept(origin: Path) -> None:
 def test_a_killed_command_leaves_the_program_right_and_the_next_one_clears_up(origin: Path, tier: str) -> None:
     source = f"""
         import os, sys, time
+        # Asked before the command can be killed: the parent is another one then.
+        parent, until = os.getppid(), time.monotonic() + 300
         print(os.environ["FOREBAY_RUN"], os.getpid(), flush=True)
-        until = time.monotonic() + 300
-        parent = os.getppid()
         while os.getppid() == parent and time.monotonic() < until:
             time.sleep(0.01)
         with open({str(origin / "a.txt")!r}) as file:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,9 +13,13 @@ import textwrap
 import time
 from pathlib import Path
 
+import netCDF4
 import numpy as np
+import PIL.Image
+import pyarrow
 import pytest
-from run_programs import LIBRARY, LIMIT, LONG, command, environment, hits, make_origin, noise, plain, python, run, tier_folder, twice
+from pyarrow import parquet
+from run_programs import LIBRARY, LIMIT, LONG, Ran, command, environment, hits, make_origin, noise, plain, python, run, tier_folder, twice
 
 pytestmark = [
     pytest.mark.skipif(not LIBRARY.is_file(), reason="the package has no library to preload"),
@@ -26,31 +32,18 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_origin(tmp_path_factory.mktemp("origin"))
 
 
-
 def test_what_other_libraries_read(origin: Path, tmp_path: Path) -> None:
     own = tmp_path.resolve() / "own"
     own.mkdir()
     source = ["import sys, numpy as np"]
-    netcdf = pytest.importorskip("netCDF4")
-    with netcdf.Dataset(own / "a.nc", "w") as file:
+    with netCDF4.Dataset(own / "a.nc", "w") as file:
         file.createDimension("x", 50_000)
         file.createVariable("v", "f4", ("x",), compression="zlib")[:] = np.arange(50_000)
     source.append("import netCDF4; print(netCDF4.Dataset(sys.argv[1] + '/a.nc')['v'][100:30000].sum())")
-    try:
-        import PIL.Image
-
-        PIL.Image.fromarray(noise(300 * 200 * 3, 7).reshape(300, 200, 3)).save(own / "a.png")
-        source.append("import PIL.Image; print(np.asarray(PIL.Image.open(sys.argv[1] + '/a.png')).sum())")
-    except ImportError:
-        pass
-    try:
-        import pyarrow
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(pyarrow.table({"x": np.arange(100_000)}), own / "a.parquet")
-        source.append("import pyarrow.parquet as parquet; print(parquet.read_table(sys.argv[1] + '/a.parquet')['x'].to_numpy().sum())")
-    except ImportError:
-        pass
+    PIL.Image.fromarray(noise(300 * 200 * 3, 7).reshape(300, 200, 3)).save(own / "a.png")
+    source.append("import PIL.Image; print(np.asarray(PIL.Image.open(sys.argv[1] + '/a.png')).sum())")
+    parquet.write_table(pyarrow.table({"x": np.arange(100_000)}), own / "a.parquet")
+    source.append("import pyarrow.parquet as parquet; print(parquet.read_table(sys.argv[1] + '/a.parquet')['x'].to_numpy().sum())")
     time.sleep(2.1)
     twice(own, *python("\n".join(source), own))
 
@@ -89,9 +82,7 @@ def test_a_data_loader_of_torch_with_workers(origin: Path, tmp_path: Path, worke
 
 def test_tf_data_over_tfrecords(tmp_path: Path) -> None:
     """By FOREBAY_TF_PYTHON, an interpreter of an environment that has TensorFlow: it does not go with PyTorch in one process."""
-    interpreter = os.environ.get("FOREBAY_TF_PYTHON")
-    if not interpreter:
-        pytest.skip("FOREBAY_TF_PYTHON names no Python with TensorFlow")
+    interpreter = os.environ["FOREBAY_TF_PYTHON"]
     own = tmp_path.resolve() / "own"
     own.mkdir()
     make = """
@@ -138,40 +129,56 @@ def test_git_clones_a_repository_that_lies_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["sync", "psync", "mmap", "pvsync", "libaio", "io_uring"])
 def test_fio_verifies_what_it_reads(tmp_path: Path, engine: str) -> None:
-    if not shutil.which("fio"):
-        pytest.skip("no fio")
+    own, size = tmp_path.resolve() / "own", 8 << 20
+    own.mkdir()
+    job = ["fio", "--name=a", f"--directory={own}", f"--size={size}", "--bs=4k", "--verify=crc32c", "--output-format=json"]
+    plain(*job, "--rw=write", "--do_verify=0", cwd=tmp_path)
+    time.sleep(2.1)
+    words = [*job, "--rw=randread", "--verify_only", f"--ioengine={engine}"]
+    with tier_folder() as folder:
+        tiers = [f"{folder}:64MiB:keep:free=0"]
+
+        def verify() -> Ran:
+            ran = run(own, *words, tiers=tiers, cwd=tmp_path)
+            (verified,) = json.loads(ran.out)["jobs"]
+            assert (verified["error"], verified["read"]["io_bytes"]) == (0, size), ran.out
+            assert (ran.count("opens_left"), ran.count("opens_managed")) == (0, 1), ran.said
+            return ran
+
+        verify()
+        if engine in ("libaio", "io_uring"):
+            # Their queues are the kernel's, past the library: the file is placed once another program reads it.
+            run(own, "cat", own / "a.0.0", tiers=tiers)
+        # A run may end before the file is placed.
+        for _ in range(20):
+            ran = verify()
+            if ran.count("opens_on_copy") == 1:
+                break
+    assert (ran.count("opens_on_copy"), ran.count("origin_bytes"), ran.count("fallbacks")) == (1, 0, 0), ran.said
+
+
+def test_fio_finds_what_is_wrong(tmp_path: Path) -> None:
+    """What the test above would see if bytes were others."""
     own = tmp_path.resolve() / "own"
     own.mkdir()
-    job = ["--name=a", f"--directory={own}", "--size=8M", "--bs=4k", "--verify=crc32c", "--output-format=terse"]
-    plain("fio", *job, "--rw=write", "--do_verify=0", cwd=tmp_path)
+    job = ["fio", "--name=a", f"--directory={own}", "--size=1M", "--bs=4k", "--verify=crc32c", "--output-format=json"]
+    plain(*job, "--rw=write", "--do_verify=0", cwd=tmp_path)
+    with open(own / "a.0.0", "r+b") as file:
+        file.seek(300_000)
+        file.write(b"others")
     time.sleep(2.1)
     with tier_folder() as folder:
-        for _ in range(2):
-            words = ["fio", *job, "--rw=randread", "--verify_only", f"--ioengine={engine}"]
-            run(own, *words, tiers=[f"{folder}:64MiB:keep:free=0"], cwd=tmp_path)
+        ran = run(own, *job, "--rw=randread", "--verify_only", tiers=[f"{folder}:64MiB:free=0"], cwd=tmp_path, check=False)
+    assert ran.code != 0, ran.out
 
 
-def test_ranks_of_mpirun_share_one_placement_in_either_order(origin: Path) -> None:
-    launcher = shutil.which("mpirun")
-    if not launcher:
-        pytest.skip("no mpirun")
-    ranks = [launcher, "--allow-run-as-root", "--oversubscribe", "-n", "4"]
-    reader = ["sha256sum", origin / "large.bin"]
-    size = (origin / "large.bin").stat().st_size
-    with tier_folder() as folder:
-        tiers = [f"{folder}:64MiB:free=0"]
-        inside = run(origin, *ranks, *reader, tiers=tiers)
-        words = [*map(str, ranks), *command(origin, *reader, tiers=tiers)]
-        outside = subprocess.run(words, capture_output=True, timeout=LIMIT, env=environment())
-    assert inside.out == outside.stdout == plain(*reader) * 4
-    assert inside.count("origin_bytes") <= 1.05 * size, inside.said
-    assert outside.stderr.count(b'{"program"') == 1, outside.stderr.decode()
+# More than h5py 3.16 has of them where it lacks parallel HDF5.
+SUITE_AT_LEAST = 800
 
 
 def test_the_suite_of_h5py_passes_under_the_prefix(tmp_path: Path) -> None:
     """Its files lie under the prefix: TMPDIR does."""
     own = tmp_path.resolve()
-    (own / "temporary").mkdir()
     words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "-rfE", "--tb=short", "--no-header"]
     words += [f"--basetemp={own / 'temporary' / 'pytest'}", "--pyargs", "h5py"]
     outcomes = []
@@ -181,18 +188,25 @@ def test_the_suite_of_h5py_passes_under_the_prefix(tmp_path: Path) -> None:
         told = environment(TMPDIR=str(own / "temporary"))
         program = command(own, *words, tiers=tiers) if tiers else words
         done = subprocess.run(program, capture_output=True, text=True, timeout=3000, cwd=own, env=told)
+        counts = {name: int(count) for count, name in re.findall(r"(\d+) (\w+)", done.stdout.splitlines()[-1].rpartition(" in ")[0])}
         # A test that fails says why behind a dash, with names that differ.
-        outcomes.append({line.split(" - ")[0] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))})
+        failed = {line.split(" - ")[0] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))}
+        # Ended by its own count of failures, not by a signal or before its tests.
+        assert done.returncode == (1 if failed else 0), done.stdout[-3000:] + done.stderr[-3000:]
+        assert counts["passed"] > SUITE_AT_LEAST, counts
+        outcomes.append((failed, {name: count for name, count in counts.items() if not name.startswith("warning")}))
     assert outcomes[0] == outcomes[1]
 
 
 def test_interrupted_readers_end_by_the_signal(origin: Path) -> None:
-    # A job in the background of a shell has SIGINT ignored, and so have its children.
+    # A job in the background of a shell has SIGINT ignored, and so have its children. Python drops the interrupt that comes while it closes a file
+    # that nobody holds any more: `open(path).read()` alone goes on after one in three of them, without forebay too.
     source = """
         import signal, sys
         signal.signal(signal.SIGINT, signal.default_int_handler)
         print("ready", flush=True)
-        while True: open(sys.argv[1], "rb").read()
+        while True:
+            with open(sys.argv[1], "rb") as file: file.read()
     """
     with tier_folder() as folder:
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -8,11 +8,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from run_programs import LIBRARY, LIMIT, Ran, python, run, tier_folder
+from run_programs import LIBRARY, LIMIT, Ran, disk, python, run, tier_folder
 
 pytestmark = pytest.mark.skipif(not LIBRARY.is_file(), reason="the package has no library to preload")
 
@@ -36,19 +36,6 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = Path(__file__).with_name("staged_writes.c")
     subprocess.run([compiler, "-O2", "-o", program, source], check=True, timeout=LIMIT)
     return program
-
-
-@contextmanager
-def disk(folder: Path, size: str) -> Iterator[Path]:
-    """A small disk of its own."""
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
-    if mounted.returncode != 0:
-        pytest.skip("nothing can be mounted here")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", folder], check=True)
 
 
 def staged(origin: Path, area: Path, *program: object, **more: str) -> Ran:

@@ -52,6 +52,15 @@ impl ProgramReach {
         Some(why.to_owned())
     }
 
+    /// How else files come from tiers for the program, or that they do not.
+    pub fn other_way(&self) -> &'static str {
+        match self {
+            // The kernel asks for the user and group of the mount as the program's real, effective and saved ones.
+            Self::Setuid => "nor does `forebay mount` serve it, which is for its own user and group alone",
+            _ => "`forebay mount` reaches it",
+        }
+    }
+
     /// Whether preloading would keep the program from starting, so that it has to be left out.
     pub fn is_broken_by_preload(&self) -> bool {
         matches!(self, Self::OtherLibc(_))
@@ -255,7 +264,10 @@ mod tests {
         }
         std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
-        assert_eq!(program_reach(path.as_os_str()).1, ProgramReach::Setuid);
+        let reach = program_reach(path.as_os_str()).1;
+        assert_eq!(reach, ProgramReach::Setuid);
+        assert!(reach.other_way().starts_with("nor does"), "its ids are not those of a mount");
+        assert!(ProgramReach::Static.other_way().contains("reaches it"));
     }
 
     #[test]

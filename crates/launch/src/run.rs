@@ -253,8 +253,8 @@ fn variables(
         variables.warnings.extend(staging.warning().map(str::to_owned));
     }
     if let Some(why) = reach.why() {
-        let path = path.display();
-        variables.warnings.push(format!("{path} reads without tiers: {why}; `forebay mount` reaches it"));
+        let (path, other_way) = (path.display(), reach.other_way());
+        variables.warnings.push(format!("{path} reads without tiers: {why}; {other_way}"));
     }
     Ok(variables)
 }

@@ -13,7 +13,10 @@ use std::{
 use forebay_source::ErrorKind;
 use forebay_stage::{NameState, NamesLock, ProgramImage};
 
-use super::{place::StagedPlace, run_staging::{self, RunStaging}};
+use super::{
+    place::StagedPlace,
+    run_staging::{self, RunStaging},
+};
 
 /// The first pause and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));

@@ -30,9 +30,7 @@ fn find(folder: RawFd, path: &CStr, last: LastLink) -> Option<NamedImage> {
     if !may_be_staged(folder, path) {
         return None;
     }
-    work(|| {
-        StagedPlace::of(folder, path, last).map_or_else(|| named(folder, path), |place| place.image())
-    })
+    work(|| StagedPlace::of(folder, path, last).map_or_else(|| named(folder, path), |place| place.image()))
 }
 
 /// The path of the image, where `path` is the name of a staged file that is only asked for. The file may get to its destination before the

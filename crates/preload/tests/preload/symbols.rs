@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use crate::support::{exported_names, symbols};
+use crate::support::exported_names;
 
 /// Functions that need no hook, by the reason.
 const SAFE: &[(&str, &str)] = &[
@@ -67,7 +67,8 @@ const SAFE: &[(&str, &str)] = &[
     (
         "open files of the system's own",
         "dlopen dlmopen dlclose dladdr catopen catgets catclose openlog closelog setlocale newlocale getpwnam getpwuid \
-         getpwuid_r getpwnam_r getpwent setpwent endpwent getspent getspnam getservbyname getservbyport setmntent getmntent getmntent_r endmntent iconv_open iconv_close bindtextdomain",
+         getpwuid_r getpwnam_r getpwent setpwent endpwent getspent getspnam getservbyname getservbyport getservbyname_r \
+         getservbyport_r setmntent getmntent getmntent_r endmntent iconv_open iconv_close bindtextdomain",
     ),
 ];
 
@@ -169,6 +170,7 @@ const OTHERS: &[&str] = &[
     "getsid",
     "getsockname",
     "gettimeofday",
+    "malloc_stats",
     "fdimf",
     "fdiml",
     "backtrace_symbols_fd",
@@ -180,6 +182,22 @@ fn is_about_files(name: &str) -> bool {
         if other.ends_with('_') || other.starts_with("__") { name.starts_with(other) } else { name == *other }
     });
     !name.starts_with("_Z") && !is_other && ABOUT_FILES.iter().any(|part| name.contains(part))
+}
+
+/// Libraries that one `nm` looks at: to start it takes longer than to look at most of them.
+const AT_ONCE: usize = 200;
+
+/// What `nm` lists of the dynamic symbols of libraries, each with its library.
+fn symbols_of_all(kind: &str, libraries: &[PathBuf]) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for some in libraries.chunks(AT_ONCE) {
+        let output = Command::new("nm").args(["-D", "-A", kind]).args(some).output().unwrap();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let Some((library, rest)) = line.split_once(':') else { continue };
+            found.extend(rest.split_whitespace().last().map(|name| (library.into(), name.to_owned())));
+        }
+    }
+    found
 }
 
 /// Libraries below `folder`.
@@ -196,31 +214,45 @@ fn libraries(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The interpreter, its library and modules, and the packages of it that are there.
-fn programs() -> Vec<PathBuf> {
-    let python = std::env::var_os("FOREBAY_PYTHON").unwrap_or_else(|| "python3".into());
+/// Packages whose libraries are looked at, where an interpreter has them.
+const PACKAGES: &str = "h5py torch pyarrow tensorflow numpy netCDF4 PIL tables safetensors";
+/// Those that `make test` has, in environments of their own.
+const FIELD: [&str; 4] = ["h5py", "torch", "pyarrow", "tensorflow"];
+/// Interpreters that together have the packages of the field, as paths between colons. Without it: that of the tests, with h5py.
+const PYTHONS: &str = "FOREBAY_SCANNED_PYTHONS";
+
+/// An interpreter, its library and modules by the name "CPython", and the packages that it has by theirs.
+fn programs_of(python: &str, found: &mut BTreeMap<String, Vec<PathBuf>>) {
     let script = "import sys, os, sysconfig as s, importlib.util as u\n\
-        print(os.path.realpath(sys.executable)); print(os.path.join(s.get_config_var('LIBDIR'), s.get_config_var('LDLIBRARY')))\n\
-        print(s.get_config_var('DESTSHARED'))\n\
-        for name in 'h5py torch pyarrow tensorflow numpy netCDF4 PIL tables safetensors'.split():\n\
+        own = os.path.join(s.get_config_var('LIBDIR'), s.get_config_var('LDLIBRARY'))\n\
+        for path in os.path.realpath(sys.executable), own, s.get_config_var('DESTSHARED'): print('CPython', path)\n\
+        for name in sys.argv[1].split():\n\
         \x20   spec = u.find_spec(name)\n\
-        \x20   if spec: print(os.path.dirname(spec.origin)); print(os.path.dirname(spec.origin).lower() + '.libs')\n";
-    let output = Command::new(python).args(["-c", script]).output().unwrap();
+        \x20   if spec: print(name, os.path.dirname(spec.origin)); print(name, os.path.dirname(spec.origin).lower() + '.libs')\n";
+    let output = Command::new(python).args(["-c", script, PACKAGES]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut found = Vec::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let path = PathBuf::from(line);
+        let (name, path) = line.split_once(' ').unwrap();
+        let (path, of_name) = (PathBuf::from(path), found.entry(name.to_owned()).or_default());
         if path.is_dir() {
-            libraries(&path, &mut found)
+            libraries(&path, of_name)
         } else if path.is_file() {
-            found.push(path)
+            of_name.push(path)
         }
     }
-    assert!(
-        found.iter().any(|path| path.display().to_string().contains("h5py")),
-        "h5py is not there: {found:?}"
-    );
-    found
+}
+
+/// All of it that is looked at.
+fn programs() -> Vec<PathBuf> {
+    let mut found = BTreeMap::new();
+    let named = std::env::var(PYTHONS);
+    let wanted = if named.is_ok() { &FIELD[..] } else { &FIELD[..1] };
+    let own = std::env::var("FOREBAY_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    named.unwrap_or(own).split(':').for_each(|python| programs_of(python, &mut found));
+    for name in wanted.iter().chain(&["CPython"]) {
+        assert!(found.get(*name).is_some_and(|paths| !paths.is_empty()), "there is no library of {name}");
+    }
+    found.into_values().flatten().collect()
 }
 
 #[test]
@@ -230,13 +262,11 @@ fn every_function_for_files_that_programs_of_the_field_import_is_hooked_or_safe(
     let twice: Vec<_> = safe.iter().filter(|name| hooked.contains(**name)).collect();
     assert!(twice.is_empty(), "hooked and said to be safe: {twice:?}");
     let mut missing = BTreeMap::new();
-    for program in programs() {
-        for symbol in symbols(&["-D", "--undefined-only"], &program) {
-            let Some((name, version)) = symbol.split_once('@') else { continue };
-            let is_known = hooked.contains(name) || safe.contains(name);
-            if version.trim_start_matches('@').starts_with("GLIBC_") && is_about_files(name) && !is_known {
-                missing.entry(name.to_owned()).or_insert(program.clone());
-            }
+    for (program, symbol) in symbols_of_all("--undefined-only", &programs()) {
+        let Some((name, version)) = symbol.split_once('@') else { continue };
+        let is_known = hooked.contains(name) || safe.contains(name);
+        if version.trim_start_matches('@').starts_with("GLIBC_") && is_about_files(name) && !is_known {
+            missing.entry(name.to_owned()).or_insert(program);
         }
     }
     assert!(

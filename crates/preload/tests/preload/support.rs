@@ -62,6 +62,9 @@ pub(crate) fn exported_names() -> Vec<String> {
     symbols(&["-D", "--defined-only"], &library())
 }
 
+/// The grain that is counted with, and a tick of the clock that files are stamped by.
+const SETTLED_AFTER: Duration = Duration::from_millis(2_050);
+
 /// The user that programs become which are not to be root: nobody.
 const ANOTHER: u32 = 65534;
 
@@ -138,13 +141,14 @@ impl Set {
 
     /// Waits until the last change of every file is older than the clock's grain: younger files are not copied.
     pub(crate) fn settle(&self) {
-        let changed =
-            |entry: fs::DirEntry| Duration::from_secs(entry.metadata().unwrap().ctime().unsigned_abs());
+        let changed = |entry: fs::DirEntry| {
+            let facts = entry.metadata().unwrap();
+            Duration::new(facts.ctime().unsigned_abs(), u32::try_from(facts.ctime_nsec()).unwrap())
+        };
         let last = fs::read_dir(self.origin()).unwrap().flatten().map(changed).max().unwrap_or_default();
-        while SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
-            < last + Duration::from_secs(3)
-        {
-            thread::sleep(Duration::from_millis(100));
+        let until = SystemTime::UNIX_EPOCH + last + SETTLED_AFTER;
+        while let Ok(left) = until.duration_since(SystemTime::now()) {
+            thread::sleep(left + Duration::from_millis(1));
         }
     }
 

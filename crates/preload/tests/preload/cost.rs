@@ -63,10 +63,10 @@ fn the_library_takes_little_memory() {
 }
 
 #[test]
-fn the_library_takes_little_memory_beside_the_blocks_that_are_on_their_way() {
+fn the_library_takes_little_memory_while_a_file_is_placed_and_afterwards() {
     const LIMIT: i64 = 8 << 10;
-    /// One block of 1 MiB for each thread that places.
-    const ON_THEIR_WAY: i64 = 6 << 10;
+    /// Each of the four threads that read may have fetched a block that none of those that place has let go of: 7.8 MiB were seen at most.
+    const WHILE_PLACED: i64 = LIMIT + (1 << 10);
     let set = Set::new(&[("a", 32_000_000)]);
     let (program, path) = (c_program("memory"), set.path("a").display().to_string());
     let arguments = [path.as_str(), "1000"];
@@ -80,7 +80,7 @@ fn the_library_takes_little_memory_beside_the_blocks_that_are_on_their_way() {
         let all = taken(&ran.good());
         let (most, afterwards) = (all[0] - plain[0], all[1] - plain[1]);
         println!("{how}: at most {most} KiB more, and {afterwards} KiB afterwards");
-        let limit = if how == "of a copy" { LIMIT } else { LIMIT + ON_THEIR_WAY };
+        let limit = if how == "of a copy" { LIMIT } else { WHILE_PLACED };
         assert!(most < limit && afterwards < LIMIT, "{how}: {most} KiB, {afterwards} KiB afterwards");
     }
 }

@@ -145,10 +145,14 @@ def test_launchers_of_one_job_share_one_run(origin: Path, tier: str, tmp_path: P
     assert not [name for name in os.listdir("/dev/shm") if name.startswith(f"forebay-run-{user}-") and job in name]
 
 
-def test_launchers_of_two_jobs_have_a_summary_each(origin: Path, tier: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "variables", [{"SLURM_JOB_ID": "*"}, {"TORCHELASTIC_RUN_ID": "none", "MASTER_PORT": "*"}, {}], ids=["Slurm", "torchrun without a name", "none"]
+)
+def test_launchers_of_two_jobs_have_a_summary_each(origin: Path, tier: str, tmp_path: Path, variables: dict[str, str]) -> None:
     expected = plain(*reader(origin, tmp_path / "plain", 1))
     words = command(origin, *reader(origin, tmp_path / "meeting"), tiers=[tier])
-    ended = run_beside([words] * RANKS, [{"SLURM_JOB_ID": job_of(100 + number)} for number in range(RANKS)])
+    jobs = [{name: value.replace("*", job_of(100 + number)) for name, value in variables.items()} for number in range(RANKS)]
+    ended = run_beside([words] * RANKS, jobs)
     assert [(code, out) for code, out, _ in ended] == [(0, expected)] * RANKS, ended
     told = [summaries(said) for _, _, said in ended]
     assert [len(each) for each in told] == [1] * RANKS, ended

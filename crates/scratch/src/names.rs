@@ -20,6 +20,9 @@ static BOOT: OnceLock<String> = OnceLock::new();
 const JOB_VARIABLES: [&str; 6] =
     ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE", "MASTER_PORT"];
 
+/// The name that `torchrun` gives every job that was given none, where nodes meet at an address and a port.
+const UNNAMED: &str = "none";
+
 /// Longer names of jobs are cut.
 const MOST_LETTERS: usize = 64;
 
@@ -34,7 +37,7 @@ pub fn job_name() -> String {
 
 /// The name of the job that a scheduler or launcher has given to this process, if any.
 pub fn scheduler_job() -> Option<String> {
-    let named = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty());
+    let named = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty() && value != UNNAMED);
     JOB_VARIABLES.iter().find_map(named).map(|name| as_file_name(&name))
 }
 

@@ -260,6 +260,12 @@ pub(crate) fn set_errno(number: i32) {
     unsafe { *libc::__errno_location() = number };
 }
 
+/// What a call gives that is refused with `errno`.
+pub(crate) fn refused(errno: i32) -> i32 {
+    set_errno(errno);
+    -1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use std::{env, path::PathBuf, sync::OnceLock};
 
 use forebay_scratch::{RunCounter, RunCounters};
+use forebay_source::descriptors;
 
 use crate::run_variables;
 
@@ -16,7 +17,8 @@ pub(crate) fn begin() {
     // Opened before it is set: a child that is forked meanwhile waits for no thread of its parent.
     let staged = || run_variables::get().map(|found| found.run().to_owned());
     let run = || staged().or_else(|| env::var_os("FOREBAY_RUN").map(PathBuf::from));
-    let opened = || RunCounters::open(&run()?).ok();
+    // All that is opened for it is closed: a program with few numbers counts too.
+    let opened = || descriptors::briefly(|| RunCounters::open(&run()?).ok());
     if COUNTERS.set(opened()).is_ok() {
         add(RunCounter::Processes, 1);
     }

@@ -293,8 +293,7 @@ impl ImageState {
         let journal = self.lock().journal.clone();
         let Some(path) = journal.temporary() else { return Ok(Publishing::Done) };
         count(&self.shared.counters.destination_syncs, 1);
-        let held = self.image.as_ref().zip(self.shared.room.own().map(AsRef::as_ref));
-        complete(temporary, image, held, &journal)?;
+        complete(temporary, image, self.image.as_ref(), &journal)?;
         let area = self.shared.room.area();
         let turn = PublishTurn::take(area, &self.destination)?;
         match self.order()? {

@@ -2,7 +2,6 @@
 
 use std::{fs::File, os::unix::fs::FileExt};
 
-use forebay_scratch::OwnFolder;
 use forebay_source::{Error, Result};
 
 use crate::{
@@ -117,17 +116,17 @@ pub(crate) fn of_stretch(image: &ImageSums, (start, end): (u64, u64)) -> ImageSu
 }
 
 /// Gives a temporary file that is copied its length and metadata, syncs it and looks at it once more. The file `held` that it was copied
-/// from, in its folder, has the mode, times and attributes that programs gave it, where they have written it themselves.
+/// from has the mode, times and attributes that programs gave it, where they have written it themselves.
 pub(crate) fn complete(
     temporary: &File,
     image: &ImageSums,
-    held: Option<(&File, &OwnFolder)>,
+    held: Option<&File>,
     journal: &Journal,
 ) -> Result<()> {
     temporary.set_len(image.len).map_err(Error::from_io)?;
     publish::dress(temporary, &journal.destination(), journal.mode)?;
-    if let Some((held, folder)) = held.filter(|_| journal.is_shared) {
-        publish::dress_as(temporary, held, folder.descriptor(), journal.mode)?;
+    if let Some(held) = held.filter(|_| journal.is_shared) {
+        publish::dress_as(temporary, held, journal.begun_as, journal.mode)?;
     }
     temporary.sync_all().map_err(Error::from_io)?;
     let found = FileStamp::of(temporary)?;

@@ -22,7 +22,7 @@ use crate::{
 };
 
 const MAGIC: &[u8; 8] = b"FBSTAGE\0";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const HEAD_LEN: usize = 20;
 
 /// What the file name of each temporary file at a destination contains.
@@ -49,6 +49,8 @@ pub(crate) struct Journal {
     /// Of an update, whether several processes write to the destination beside the log, as ranks do by MPI-IO. Of a new file, whether
     /// programs write its image by descriptors of their own.
     pub(crate) is_shared: bool,
+    /// Owner and group of an image that programs write, as it was handed to them: others are those that a program gave it.
+    pub(crate) begun_as: Option<(u32, u32)>,
     /// The number of the redo log, of an update.
     pub(crate) log: u64,
     /// What the destination may be, of a new file: anything else was changed by others.
@@ -91,6 +93,7 @@ impl Journal {
             mode: 0o600,
             read_back: false,
             is_shared: false,
+            begun_as: None,
             log: 0,
             expected: Vec::new(),
             temporary: None,

@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, File},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -61,10 +61,15 @@ impl ProgramImage {
         read_journal(&self.own()?, &self.id)
     }
 
-    /// Writes the journal that leads from the image to `destination`, an absolute path without links.
+    /// Writes the journal that leads from the image, as it is handed to a program, to `destination`, an absolute path without links.
     pub fn note_destination(&self, destination: &Path) -> Result<()> {
+        let facts = fs::symlink_metadata(self.path()).map_err(Error::from_io)?;
+        self.note(destination, Some((facts.uid(), facts.gid())))
+    }
+
+    fn note(&self, destination: &Path, begun_as: Option<(u32, u32)>) -> Result<()> {
         let mut journal = Journal::new(ItemKind::Create, destination, boot_id());
-        journal.is_shared = true;
+        (journal.is_shared, journal.begun_as) = (true, begun_as);
         write_journal(&self.own()?, &self.id, &journal, false)
     }
 
@@ -77,18 +82,19 @@ impl ProgramImage {
     /// The same image for another destination as well, until one of the two is [given up](Self::discard).
     pub fn also_for(&self, destination: &Path) -> Result<Self> {
         let (own, other) = (self.own()?, Self::new(&self.folder, destination));
+        let begun_as = self.journal()?.begun_as;
         own.link(image_name(&self.id), image_name(&other.id))?;
-        if let Err(error) = other.note_destination(destination) {
+        if let Err(error) = other.note(destination, begun_as) {
             other.discard();
             return Err(error);
         }
         Ok(other)
     }
 
-    /// Gives `copy`, a file with the bytes of `image`, which lies in `folder`, its mode, times and extended attributes.
-    pub fn dress(image: &File, folder: &Path, copy: &File) -> Result<()> {
+    /// Gives `copy`, a file with the bytes of `image`, which this one is, its mode, times and extended attributes.
+    pub fn dress(&self, image: &File, copy: &File) -> Result<()> {
         let facts = image.metadata().map_err(Error::from_io)?;
-        dress_as(copy, image, OwnFolder::open(folder)?.descriptor(), facts.permissions().mode() & 0o7777)
+        dress_as(copy, image, self.journal()?.begun_as, facts.permissions().mode() & 0o7777)
     }
 
     /// Gives it up; descriptors of it stay open.

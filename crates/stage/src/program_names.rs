@@ -142,10 +142,15 @@ impl ProgramNames {
         made.map(drop).map_err(|error| Error::from_io(error).at(path.display()))
     }
 
-    /// Removes them, with the run: all at once for programs that go on, which would find the lock and not that no more files are taken.
+    /// Removes them, with the run: all at once for programs that go on, which would find the lock and not that no more files are taken. What
+    /// one that was killed meanwhile has left goes too.
     pub fn remove(run: &Path) {
-        let (folder, gone) = (run.join(FOLDER), run.join(format!("{FOLDER}-{:016x}", nonce())));
-        let _ = fs::remove_dir_all(if fs::rename(&folder, &gone).is_ok() { gone } else { folder });
+        let _ = fs::rename(run.join(FOLDER), run.join(format!("{FOLDER}-{:016x}", nonce())));
+        for entry in fs::read_dir(run).into_iter().flatten().flatten() {
+            if entry.file_name().as_encoded_bytes().starts_with(FOLDER.as_bytes()) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
     }
 
     /// Keeps other processes from changing names.
@@ -187,7 +192,9 @@ impl ProgramNames {
             if fs::rename(&temporary, place.join(name)).is_ok() {
                 return Ok(());
             }
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(&place)?;
+            // Not what it is in: where that is gone, the run is over.
+            let made = fs::DirBuilder::new().mode(0o700).create(&place);
+            made.or_else(|error| if place.is_dir() { Ok(()) } else { Err(error) })?;
             fs::rename(&temporary, place.join(name))
         };
         linked().map_err(|error| {
@@ -233,6 +240,11 @@ impl ProgramNames {
     pub fn in_folder(&self, folder: FolderKey) -> Vec<(OsString, NamedImage)> {
         let states = [NameState::Open, NameState::Sealed];
         states.iter().flat_map(|state| names_in(&self.folder_of(*state, folder), *state)).collect()
+    }
+
+    /// Whether files for `folder` may have names. No descriptor is needed for it.
+    pub fn may_have_any_in(&self, folder: FolderKey) -> bool {
+        [NameState::Open, NameState::Sealed].iter().any(|state| self.folder_of(*state, folder).exists())
     }
 
     /// All images that names lead to.

@@ -104,14 +104,14 @@ pub(crate) fn dress(file: &File, destination: &Path, mode: u32) -> Result<()> {
     Ok(())
 }
 
-/// Gives `file` the mode, the times and the extended attributes of the file `image` that a program has written in `folder`, and the owner and
-/// the group that the program gave it: those that each file in `folder` begins with are not its own, and the group of `file` may come
-/// from its own folder (setgid) or from the file it takes the place of.
-pub(crate) fn dress_as(file: &File, image: &File, folder: impl AsFd, mode: u32) -> Result<()> {
+/// Gives `file` the mode, the times and the extended attributes of the file `image` that a program has written, and the owner and the group
+/// that the program gave it: those of `begun_as` it had from the first. They are not those of `file`, which has them from the folder it is in (setgid), or from the
+/// file that it takes the place of.
+pub(crate) fn dress_as(file: &File, image: &File, begun_as: Option<(u32, u32)>, mode: u32) -> Result<()> {
     let done = || -> rustix::io::Result<()> {
-        let (facts, begun) = (rustix::fs::fstat(image)?, rustix::fs::fstat(&folder)?);
+        let facts = rustix::fs::fstat(image)?;
         let owner = (facts.st_uid, facts.st_gid);
-        if owner != (begun.st_uid, begun.st_gid) {
+        if begun_as != Some(owner) {
             give_to(file, owner)?;
         }
         copy_attributes_of(image, file);

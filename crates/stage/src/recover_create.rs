@@ -94,7 +94,7 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<(
         };
         let held = open_image(recovery.folder, recovery.id)?;
         let file = copy(recovery, journal, &image, &held)?;
-        complete(&file, &image, Some((&held, recovery.folder)), journal)?;
+        complete(&file, &image, Some(&held), journal)?;
         let stamp = FileStamp::of(&file)?;
         let turn = PublishTurn::take(Some(recovery.area), &destination)?;
         // Others may have published theirs meanwhile.

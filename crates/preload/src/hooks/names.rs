@@ -80,9 +80,9 @@ pub(super) unsafe fn change(
     // SAFETY: as the caller promises.
     if let Some(name) = unsafe { name(path) }
         && let Some(answer) = staged::changed(folder, name, last, |image| call(AT_FDCWD, image.as_ptr()))
-        && (answer != -1 || inside::errno() != libc::ENOENT)
+        && (answer != Ok(-1) || inside::errno() != libc::ENOENT)
     {
-        return answer;
+        return answer.unwrap_or_else(inside::refused);
     }
     if path.is_null() {
         return call(folder, path);
@@ -109,7 +109,7 @@ pub(super) unsafe fn on_image<R>(path: *const c_char, call: impl Fn(*const c_cha
     // SAFETY: as the caller promises.
     let name = unsafe { name(path) };
     let on_image = |name| staged::changed(AT_FDCWD, name, LastLink::Followed, |image| call(image.as_ptr()));
-    name.and_then(on_image).unwrap_or_else(|| call(path))
+    name.and_then(on_image).and_then(Result::ok).unwrap_or_else(|| call(path))
 }
 
 /// Has a staged file be at its destination, as far as it can be.

@@ -13,14 +13,14 @@ use rustix::fs::{Access, AtFlags};
 
 use super::{
     name_turn::{NotYet, in_turn, lock_names},
-    names::{is_in_area, is_out_of_reach, may_be_staged},
-    place::{StagedPlace, ends_with_slash, has_no_number},
-    plain_call::{PlainCall, refused},
+    names::{is_in_area, may_be_staged},
+    place::{StagedPlace, ends_with_slash, has_numbers, is_folder, named},
+    plain_call::PlainCall,
     remove::drop_image,
-    run_staging::{RunStaging, has_any, staging, work},
+    run_staging::{RunStaging, staging},
     settle::settle,
 };
-use crate::{kernel, prefix};
+use crate::{inside::refused, prefix};
 
 /// What becomes of a rename.
 enum Rename {
@@ -50,26 +50,13 @@ pub(crate) fn renamed(
         match in_turn(|| rename(from, to, flags, &settled, &|| plain.make())) {
             Some(Rename::Done) => return 0,
             Some(Rename::Refused(errno)) => return refused(errno),
-            Some(Rename::Called) => return plain.given(),
+            Some(Rename::Called) | None => return plain.given(),
             Some(Rename::Early(images)) => {
                 settle(images.iter().map(|named| named.image.clone()).collect());
                 settled.extend(images);
             }
-            None => return plain.given_unless(|| is_beyond_numbers(from, to)),
         }
     }
-}
-
-/// Whether staged files cannot follow a rename, as the program has no number left by which we could find them.
-fn is_beyond_numbers(from: (RawFd, &CStr), to: (RawFd, &CStr)) -> bool {
-    let moves_folder = || {
-        let folder = if from.0 == libc::AT_FDCWD { rustix::fs::CWD } else { kernel::borrowed(from.0)? };
-        let facts = rustix::fs::statat(folder, from.1, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        let is_folder = facts.st_mode & libc::S_IFMT == libc::S_IFDIR;
-        (is_folder && has_no_number()).then_some(())
-    };
-    let finds_none = || has_any() && work(moves_folder).is_some();
-    is_out_of_reach(from.0, from.1) || is_out_of_reach(to.0, to.1) || finds_none()
 }
 
 /// Renames, by `call` where only the plain call can. That is made while names are locked: what is written to the new name, or below a folder,
@@ -82,6 +69,10 @@ fn rename(
     call: &dyn Fn() -> bool,
 ) -> Option<Result<Rename, NotYet>> {
     let staging = staging()?;
+    if !has_numbers() {
+        let is_concerned = named(from.0, from.1).is_some() || named(to.0, to.1).is_some() || is_folder(from);
+        return is_concerned.then_some(Ok(Rename::Refused(libc::EMFILE)));
+    }
     let known = RENAME_NOREPLACE | RENAME_EXCHANGE;
     // The kernel refuses these, or leaves something in the place of the old name.
     if flags & !known != 0 || flags & known == known {

@@ -1,17 +1,16 @@
 //! Calls by name: on the image, where the name is that of a staged file.
 
 use std::{
-    ffi::{CStr, CString, OsString},
-    os::fd::RawFd,
+    ffi::{CStr, CString, OsStr, OsString},
+    os::{fd::RawFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
 };
 
 use forebay_stage::{FolderKey, NameState, NamedImage, ProgramImage};
-use rustix::fs::{Mode, OFlags};
 
 use super::{
     name_turn::{NotYet, in_turn, lock_names},
-    place::{LastLink, StagedPlace, has_no_number, named},
+    place::{LastLink, StagedPlace, ends_with_slash, has_numbers, named, opened},
     run_staging::{c_path, has_any, staging, work},
     settle::settle,
 };
@@ -27,7 +26,7 @@ pub(super) fn may_be_staged(folder: RawFd, path: &CStr) -> bool {
 }
 
 fn find(folder: RawFd, path: &CStr, last: LastLink) -> Option<NamedImage> {
-    if !may_be_staged(folder, path) {
+    if !may_be_staged(folder, path) || ends_with_slash(path) {
         return None;
     }
     work(|| StagedPlace::of(folder, path, last).map_or_else(|| named(folder, path), |place| place.image()))
@@ -40,12 +39,20 @@ pub(crate) fn asked(folder: RawFd, path: &CStr, last: LastLink) -> Option<CStrin
 }
 
 /// What `call` gives for the image of a staged file, which it changes: neither the launcher nor other programs take or move it meanwhile. Nothing where
-/// the plain call has to do: one that is on its way is waited for.
-pub(crate) fn changed<R>(folder: RawFd, path: &CStr, last: LastLink, call: impl Fn(&CStr) -> R) -> Option<R> {
+/// the plain call has to do: one that is on its way is waited for. An error where the program lacks numbers for it.
+pub(crate) fn changed<R>(
+    folder: RawFd,
+    path: &CStr,
+    last: LastLink,
+    call: impl Fn(&CStr) -> R,
+) -> Option<Result<R, i32>> {
     if !may_be_staged(folder, path) {
         return None;
     }
     let found = in_turn(|| {
+        if !has_numbers() {
+            return named(folder, path).map(|_| Ok(Err(None)));
+        }
         let (staging, place) = (staging()?, StagedPlace::of(folder, path, last)?);
         let Ok(_lock) = lock_names(staging, &[&place])? else { return Some(Err(NotYet)) };
         let NamedImage { image, state } = place.image()?;
@@ -54,18 +61,19 @@ pub(crate) fn changed<R>(folder: RawFd, path: &CStr, last: LastLink, call: impl 
                 let answer = call(&c_path(image)?);
                 Ok((answer, inside::errno()))
             }
-            NameState::Sealed => Err(image),
+            NameState::Sealed => Err(Some(image)),
         }))
     });
     match found? {
         Ok((answer, errno)) => {
             inside::set_errno(errno);
-            Some(answer)
+            Some(Ok(answer))
         }
-        Err(image) => {
+        Err(Some(image)) => {
             settle(vec![image]);
             None
         }
+        Err(None) => Some(Err(libc::EMFILE)),
     }
 }
 
@@ -98,13 +106,7 @@ pub(crate) fn made_name(folder: RawFd, path: &CStr) -> bool {
 
 /// Whether the image is in the area still. Names of those that are not are removed at the launcher's next look.
 pub(super) fn is_in_area(image: &Path) -> bool {
-    ProgramImage::at(image).is_some_and(|image| image.status().is_some())
-}
-
-/// Whether a plain call would be made on what is at the destination, as the program has no number left by which we could do more.
-pub(super) fn is_out_of_reach(folder: RawFd, path: &CStr) -> bool {
-    let found = || (has_no_number() && named(folder, path).is_some()).then_some(());
-    has_any() && work(found).is_some()
+    image.symlink_metadata().is_ok()
 }
 
 /// Has all files of the folder that `fd` is open on be there before it is listed.
@@ -134,12 +136,7 @@ fn in_folder_at(folder: RawFd, path: &CStr) -> Option<Vec<(OsString, NamedImage)
 
 /// The key of the folder at `path`.
 pub(super) fn folder_key_at(folder: RawFd, path: &CStr) -> Option<FolderKey> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = match folder {
-        libc::AT_FDCWD => rustix::fs::open(path, flags, Mode::empty()),
-        _ => rustix::fs::openat(kernel::borrowed(folder)?, path, flags, Mode::empty()),
-    };
-    FolderKey::of(opened.ok()?).ok()
+    FolderKey::below(opened(folder)?, OsStr::from_bytes(path.to_bytes())).ok()
 }
 
 /// Has all files of the run be at their destinations.

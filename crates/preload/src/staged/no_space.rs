@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use forebay_source::descriptors;
 use forebay_stage::{FolderKey, NameState, ProgramImage};
 use rustix::fs::{Mode, OFlags};
 
@@ -51,7 +52,7 @@ pub(super) fn move_to_destination(fd: RawFd) -> Option<()> {
     let image = ProgramImage::at(&path)?;
     let _moving = MoverGuard::begin()?;
     let lock = staging.names.lock().ok()?;
-    let (destination, _) = image.status()?;
+    let (destination, _) = descriptors::briefly(|| image.status())?;
     let (key, name) = (FolderKey::at(destination.parent()?).ok()?, destination.file_name()?);
     let is_free = || {
         let named = |state| staging.names.image(state, key, name);
@@ -63,7 +64,7 @@ pub(super) fn move_to_destination(fd: RawFd) -> Option<()> {
     }
     let _mark = staging.names.mark_moving(image.id()).ok()?;
     drop(lock);
-    let copied = CopiedImage::new(fd, &path, &destination).ok()?;
+    let copied = CopiedImage::new(fd, &image, &destination).ok()?;
     let _lock = staging.names.lock().ok()?;
     if !is_free() || !copied.is_whole(&path) {
         return None;
@@ -88,8 +89,8 @@ struct CopiedImage {
 
 impl CopiedImage {
     /// Those of `image`, on which the program has `fd` open.
-    fn new(fd: RawFd, image: &Path, destination: &Path) -> io::Result<Self> {
-        let from = File::open(image)?;
+    fn new(fd: RawFd, image: &ProgramImage, destination: &Path) -> io::Result<Self> {
+        let from = File::open(image.path())?;
         let facts = from.metadata()?;
         // Opened once, for as long as it is needed: by its own mode the program may not be allowed to open it again.
         let access = kernel::open_flags(fd).ok_or_else(io::Error::last_os_error)? & OFlags::ACCMODE;
@@ -109,8 +110,7 @@ impl CopiedImage {
             at += len as u64;
         }
         to.set_len(facts.size())?;
-        let folder = image.parent().unwrap_or(image);
-        ProgramImage::dress(&from, folder, &to).map_err(io::Error::other)?;
+        descriptors::briefly(|| image.dress(&from, &to)).map_err(io::Error::other)?;
         Ok(Self { copy: to, image: facts })
     }
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use forebay_scratch::RunCounter;
-use forebay_source::hidden_numbers;
+use forebay_source::{hidden_numbers, record_locks};
 use forebay_stage::{FolderKey, NameState, ProgramImage};
 use libc::{FILE, c_int, mode_t};
 use rustix::{
@@ -23,8 +23,8 @@ use rustix::{
 use super::{
     growth,
     name_turn::{NotYet, in_turn, lock_names},
-    names::{is_in_area, is_out_of_reach},
-    place::{LastLink, StagedPlace},
+    names::is_in_area,
+    place::{LastLink, StagedPlace, ends_with_slash, has_numbers, named},
     run_staging::{RunStaging, c_path, has_any_inside, staging},
     settle::settle,
 };
@@ -88,14 +88,19 @@ impl OpenCall<'_> {
         self.open_as(image, self.flags & !MADE_NEW).filter(|opened| *opened != Err(libc::ENOENT))
     }
 
-    /// Opens the image that `place` leads to; nothing where none is there. One that is gone was replaced by another, or is at its destination.
-    fn open_to_read(&self, place: &StagedPlace) -> Option<Result<RawFd, i32>> {
-        let mut image = place.image()?.image;
+    /// Opens the image that the path leads to; nothing where none is there. One that is gone was replaced by another, or is at its destination.
+    fn open_to_read(&self, last: LastLink) -> Option<Result<RawFd, i32>> {
+        // No descriptor of ours is open when the file is.
+        let find = || {
+            let of_place = || StagedPlace::of(self.folder, self.path, last)?.image();
+            Some(named(self.folder, self.path).or_else(of_place)?.image)
+        };
+        let mut image = find()?;
         loop {
             if let Some(opened) = self.open_there(&image) {
                 return Some(opened);
             }
-            image = place.image().map(|now| now.image).filter(|now| *now != image)?;
+            image = find().filter(|now| *now != image)?;
         }
     }
 }
@@ -119,10 +124,6 @@ pub(crate) fn open(call: OpenCall<'_>) -> Option<RawFd> {
             settle(vec![image]);
             None
         }
-        None if is_out_of_reach(call.folder, call.path) => {
-            inside::set_errno(libc::EMFILE);
-            Some(-1)
-        }
         None => None,
     }
 }
@@ -134,6 +135,9 @@ fn lowest(fd: RawFd) -> RawFd {
     }
     let lowered = inside::run(|| {
         let file = kernel::borrowed(fd)?;
+        if record_locks::is_locked(file) {
+            return None;
+        }
         let is_closed_on_exec = rustix::io::fcntl_getfd(file).ok()?.contains(FdFlags::CLOEXEC);
         let other = rustix::io::fcntl_dupfd_cloexec(file, 0).ok()?;
         if other.as_raw_fd() > fd {
@@ -190,10 +194,16 @@ fn plan(call: &OpenCall<'_>) -> Option<Result<OpenPlan, NotYet>> {
     }
     let is_kept = call.has(libc::O_NOFOLLOW) || call.has(MADE_NEW);
     let last = if is_kept { LastLink::Kept } else { LastLink::Followed };
-    let place = StagedPlace::of(call.folder, call.path, last)?;
     if !call.writes() {
-        return call.open_to_read(&place).map(|opened| Ok(OpenPlan::Done(opened)));
+        if ends_with_slash(call.path) {
+            return None;
+        }
+        return call.open_to_read(last).map(|opened| Ok(OpenPlan::Done(opened)));
     }
+    if !has_numbers() {
+        return named(call.folder, call.path).map(|_| Ok(OpenPlan::Done(Err(libc::EMFILE))));
+    }
+    let place = StagedPlace::of(call.folder, call.path, last)?;
     // While names do not change, an image that has one is not taken over by the launcher.
     let Ok(lock) = lock_names(staging, &[&place])? else { return Some(Err(NotYet)) };
     if let Some(image) = staging.names.image(NameState::Open, place.key, &place.name)

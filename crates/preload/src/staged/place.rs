@@ -1,7 +1,8 @@
 //! Which folder a path leads to, and the name there.
 //!
-//! A descriptor of the folder is needed for that. Where the program has no number left, ours give way; where that is not enough either, a name
-//! that a staged file has is still known ([`named`]): such a call is refused (`EMFILE`) instead of being made on what is at the destination.
+//! Descriptors are needed for that, and for what is done with it. Where the program has no numbers left for them, ours give way; where that is not enough either
+//! ([`has_numbers`]), a name that a staged file has is still known ([`named`]): such a call is refused (`EMFILE`) instead of being made on what is at the
+//! destination.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -13,10 +14,7 @@ use std::{
 };
 
 use forebay_stage::{FolderKey, NamedImage};
-use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat},
-    io::Errno,
-};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 
 use super::run_staging::{path_bytes, staging};
 use crate::{give_way::with_way_given, kernel};
@@ -110,14 +108,28 @@ pub(super) fn named(folder: RawFd, path: &std::ffi::CStr) -> Option<NamedImage> 
     staging()?.names.find(FolderKey::below(opened(folder)?, above).ok()?, name)
 }
 
-/// Whether the program has no number left for a descriptor.
-pub(super) fn has_no_number() -> bool {
-    let opened = rustix::fs::open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    matches!(opened, Err(Errno::MFILE | Errno::NFILE))
+/// Whether `path` is that of a folder, which is no link. No descriptor is needed for it.
+pub(super) fn is_folder((folder, path): (RawFd, &std::ffi::CStr)) -> bool {
+    let path = OsStr::from_bytes(without_slashes(path.to_bytes()));
+    let facts = opened(folder).map(|folder| rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW));
+    matches!(facts, Some(Ok(facts)) if FileType::from_raw_mode(facts.st_mode) == FileType::Directory)
+}
+
+/// Descriptors that are open at once while the name of a staged file changes: two folders, the lock, a folder that is listed, and two in
+/// the area.
+const NUMBERS: usize = 6;
+
+/// Whether the program has the numbers left that such work needs. To ask takes about a microsecond.
+pub(super) fn has_numbers() -> bool {
+    let open = || rustix::fs::openat(CWD, c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let Some(first) = with_way_given(open) else { return false };
+    let others: Vec<_> =
+        (1..NUMBERS).map_while(|_| with_way_given(|| rustix::io::fcntl_dupfd_cloexec(&first, 0))).collect();
+    others.len() == NUMBERS - 1
 }
 
 /// The folder that a path is relative to.
-fn opened<'a>(folder: RawFd) -> Option<BorrowedFd<'a>> {
+pub(super) fn opened<'a>(folder: RawFd) -> Option<BorrowedFd<'a>> {
     if folder == libc::AT_FDCWD { Some(CWD) } else { kernel::borrowed(folder) }
 }
 

@@ -36,18 +36,4 @@ impl<F: FnOnce() -> c_int> PlainCall<F> {
         }
         answer
     }
-
-    /// What the program gets where nothing is known of staged files, as the program `lacks_numbers`: an error, unless the call was made.
-    pub(super) fn given_unless(&self, lacks_numbers: impl FnOnce() -> bool) -> c_int {
-        let call = self.call.take();
-        let was_made = call.is_none();
-        self.call.set(call);
-        if !was_made && lacks_numbers() { refused(libc::EMFILE) } else { self.given() }
-    }
-}
-
-/// What a call gives that is refused with `errno`.
-pub(super) fn refused(errno: i32) -> c_int {
-    inside::set_errno(errno);
-    -1
 }

@@ -9,43 +9,53 @@ use std::{
 use forebay_source::ErrorKind;
 use forebay_stage::{NameState, NamedImage, ProgramImage};
 use libc::c_int;
-use rustix::fs::{AtFlags, CWD, FileType};
 
 use super::{
     name_turn::{NotYet, in_turn, lock_names},
-    names::{folder_key_at, is_out_of_reach, may_be_staged},
-    place::{LastLink, StagedPlace, has_no_number},
-    plain_call::{PlainCall, refused},
+    names::{folder_key_at, is_in_area, may_be_staged},
+    place::{self, LastLink, StagedPlace, has_numbers, named},
+    plain_call::PlainCall,
     run_staging::{RunStaging, staging, work},
     settle::settle,
 };
-use crate::inside;
+use crate::inside::{self, refused};
 
 /// Removes the file at `path` by `call`, and gives up a staged one.
 pub(crate) fn removed(folder: RawFd, path: &CStr, call: impl FnOnce() -> c_int) -> c_int {
     if !may_be_staged(folder, path) {
         return call();
     }
-    let given_up = in_turn(|| give_up(folder, path));
-    if given_up.is_none() && is_out_of_reach(folder, path) {
-        return refused(libc::EMFILE);
-    }
-    let (is_given_up, older) = given_up.unwrap_or((false, None));
+    let (is_given_up, older) = match in_turn(|| give_up(folder, path)) {
+        Some(FileRemoval::Refused(errno)) => return refused(errno),
+        Some(FileRemoval::GivenUp { is_given_up, older }) => (is_given_up, older),
+        None => (false, None),
+    };
     settle(older.into_iter().collect());
     let answer = call();
     if answer == -1 && is_given_up && inside::errno() == libc::ENOENT { 0 } else { answer }
 }
 
-/// Whether a staged file was given up, and an older version that is on its way.
-fn give_up(folder: RawFd, path: &CStr) -> Option<Result<(bool, Option<PathBuf>), NotYet>> {
+/// What becomes of the removal of a file.
+enum FileRemoval {
+    /// Whether a staged file was given up, and an older version that is on its way.
+    GivenUp { is_given_up: bool, older: Option<PathBuf> },
+    /// It is refused.
+    Refused(c_int),
+}
+
+fn give_up(folder: RawFd, path: &CStr) -> Option<Result<FileRemoval, NotYet>> {
     let staging = staging()?;
+    if !has_numbers() {
+        return named(folder, path).map(|_| Ok(FileRemoval::Refused(libc::EMFILE)));
+    }
     let place = StagedPlace::of(folder, path, LastLink::Kept)?;
     let Ok(_lock) = lock_names(staging, &[&place])? else { return Some(Err(NotYet)) };
     let image = staging.names.image(NameState::Open, place.key, &place.name);
     if let Some(image) = &image {
         drop_image(staging, &place, image);
     }
-    Some(Ok((image.is_some(), staging.names.image(NameState::Sealed, place.key, &place.name))))
+    let older = staging.names.image(NameState::Sealed, place.key, &place.name);
+    Some(Ok(FileRemoval::GivenUp { is_given_up: image.is_some(), older }))
 }
 
 /// Gives up the image that `place` leads to.
@@ -60,8 +70,8 @@ pub(super) fn drop_image(staging: &RunStaging, place: &StagedPlace, image: &Path
 enum FolderRemoval {
     /// The plain call was made.
     Called,
-    /// A file in it is still written.
-    NotEmpty,
+    /// It is refused.
+    Refused(c_int),
     /// These have to be at their destinations before.
     Early(Vec<NamedImage>),
 }
@@ -72,28 +82,31 @@ pub(crate) fn removed_folder(folder: RawFd, path: &CStr, call: impl FnOnce() -> 
         return call();
     }
     let plain = PlainCall::new(call);
-    let mut settled = Vec::new();
+    let mut has_settled = false;
     loop {
-        match in_turn(|| remove_folder(folder, path, &settled, &|| plain.make())) {
-            Some(FolderRemoval::Called) => return plain.given(),
-            Some(FolderRemoval::NotEmpty) => return refused(libc::ENOTEMPTY),
+        match in_turn(|| remove_folder(folder, path, has_settled, &|| plain.make())) {
+            Some(FolderRemoval::Called) | None => return plain.given(),
+            Some(FolderRemoval::Refused(errno)) => return refused(errno),
             Some(FolderRemoval::Early(images)) => {
-                settle(images.iter().map(|named| named.image.clone()).collect());
-                settled.extend(images);
+                settle(images.into_iter().map(|named| named.image).collect());
+                has_settled = true;
             }
-            None => return plain.given_unless(|| work(|| has_no_number().then_some(())).is_some()),
         }
     }
 }
 
-/// Removes by `call` while names are locked: no file is begun in the folder meanwhile. Images in `settled` are not waited for again.
+/// Removes by `call` while names are locked: no file is begun in the folder meanwhile. Images are waited for once: one that is
+/// there after that is a file in the folder.
 fn remove_folder(
     folder: RawFd,
     path: &CStr,
-    settled: &[NamedImage],
+    has_settled: bool,
     call: &dyn Fn() -> bool,
 ) -> Option<Result<FolderRemoval, NotYet>> {
     let (staging, key) = (staging()?, folder_key_at(folder, path)?);
+    if staging.names.may_have_any_in(key) && !has_numbers() {
+        return Some(Ok(FolderRemoval::Refused(libc::EMFILE)));
+    }
     let images = || staging.names.in_folder(key).into_iter().map(|(_, named)| named).collect::<Vec<_>>();
     let _lock = match staging.names.lock() {
         Ok(lock) => lock,
@@ -103,11 +116,11 @@ fn remove_folder(
         Err(_) => return None,
     };
     let images = images();
-    if images.iter().any(|named| !settled.contains(named)) {
+    if !has_settled && !images.is_empty() {
         return Some(Ok(FolderRemoval::Early(images)));
     }
-    if images.iter().any(|named| named.state == NameState::Open) {
-        return Some(Ok(FolderRemoval::NotEmpty));
+    if images.iter().any(|named| is_in_area(&named.image)) {
+        return Some(Ok(FolderRemoval::Refused(libc::ENOTEMPTY)));
     }
     call();
     Some(Ok(FolderRemoval::Called))
@@ -115,7 +128,6 @@ fn remove_folder(
 
 /// Whether `remove` of `path` is that of a folder.
 pub(crate) fn is_folder(path: &CStr) -> bool {
-    let facts = || rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok();
-    let is_folder = |facts: rustix::fs::Stat| FileType::from_raw_mode(facts.st_mode) == FileType::Directory;
-    may_be_staged(libc::AT_FDCWD, path) && work(facts).is_some_and(is_folder)
+    let is_folder = || place::is_folder((libc::AT_FDCWD, path)).then_some(());
+    may_be_staged(libc::AT_FDCWD, path) && work(is_folder).is_some()
 }

@@ -93,7 +93,7 @@ fn new_files_are_placed_once_they_are_old_enough() {
 
 #[test]
 fn leave_to_read_is_asked_of_the_origin_at_every_open() {
-    let set = Set::new(&[]);
+    let set = Set::for_others(&[]);
     fs::create_dir(set.path("folder")).unwrap();
     ["a", "b", "folder/c"].iter().for_each(|name| set.write(name, 300_000));
     set.settle();

@@ -218,7 +218,7 @@ fn a_tier_that_is_full_or_has_lost_or_changed_bytes_costs_no_byte_and_no_call() 
 
 #[test]
 fn a_tier_that_cannot_be_written_to_costs_no_byte_and_no_call() {
-    let set = Set::new(&[("a", 900_000)]);
+    let set = Set::for_others(&[("a", 900_000)]);
     let arguments = ["at once", set.origin().to_str().unwrap(), "a"].map(str::to_owned);
     let arguments = arguments.each_ref().map(String::as_str);
     let program = c_program("permissions");

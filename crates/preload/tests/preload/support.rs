@@ -106,8 +106,17 @@ impl Ran {
 impl Set {
     /// Files by their names, old enough to be copied.
     pub(crate) fn new(files: &[(&str, usize)]) -> Self {
+        Self::new_in(Path::new(env!("CARGO_TARGET_TMPDIR")), files)
+    }
+
+    /// The same where other users may look: what is built often lies in a home folder, which they may not.
+    pub(crate) fn for_others(files: &[(&str, usize)]) -> Self {
+        Self::new_in(&std::env::temp_dir(), files)
+    }
+
+    fn new_in(place: &Path, files: &[(&str, usize)]) -> Self {
         let set = Self {
-            folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
+            folder: tempfile::tempdir_in(place).unwrap(),
             tier: tempfile::tempdir_in("/dev/shm").unwrap(),
             runs: tempfile::tempdir().unwrap(),
         };

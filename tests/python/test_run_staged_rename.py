@@ -172,6 +172,28 @@ def test_a_folder_that_is_renamed_by_a_path_with_a_slash_takes_its_files_with_it
     assert len(os.listdir(origin)) == 4
 
 
+def test_a_folder_takes_the_place_of_no_file(origin: Path) -> None:
+    (origin.parent / "outside").mkdir()
+    program = """
+    os.mkdir("folder")
+    write("file", "precious")
+    kept = open("kept", "w")
+    kept.write("written on")
+    kept.flush()
+    for old in ("folder", "../outside"):
+        for new in ("file", "kept"):
+            try:
+                os.rename(old, new)
+            except OSError as error:
+                print(errno.errorcode[error.errno])
+    kept.close()
+    """
+    assert staged(origin, RENAME + program).out.decode() == "ENOTDIR\n" * 4
+    assert (origin / "file").read_text() == "precious"
+    assert (origin / "kept").read_text() == "written on"
+    assert sorted(os.listdir(origin)) == ["file", "folder", "kept"]
+
+
 def test_a_folder_with_files_on_their_way_is_not_empty_for_remove_either(origin: Path) -> None:
     program = """
     library = ctypes.CDLL(None, use_errno=True)

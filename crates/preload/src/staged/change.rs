@@ -215,6 +215,7 @@ impl<'a> NamePair<'a> {
         let refused = match () {
             () if !exchanged.is_empty() => Some(libc::EINVAL),
             () if self.staged.is_some() => Some(libc::EXDEV),
+            () if moved_folder.is_some() && self.replaced.is_some() => Some(libc::ENOTDIR),
             () if moved_folder.is_some() && !written_below_new.is_empty() => Some(libc::ENOTEMPTY),
             () => None,
         };

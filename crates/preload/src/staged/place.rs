@@ -119,7 +119,7 @@ pub(super) fn is_folder((folder, path): (RawFd, &std::ffi::CStr)) -> bool {
 /// the area.
 const NUMBERS: usize = 6;
 
-/// Whether the program has the numbers left that such work needs. To ask takes about a microsecond.
+/// Whether the program has the numbers left that such work needs.
 pub(super) fn has_numbers() -> bool {
     let open = || rustix::fs::openat(CWD, c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
     let Some(first) = with_way_given(open) else { return false };

@@ -17,6 +17,8 @@ run_programs() {
     command -v fio >/dev/null || install_packages fio
     command -v gfortran >/dev/null || install_packages gfortran
     command -v javac >/dev/null || install_packages default-jdk-headless
+    command -v go >/dev/null || install_packages golang-go
+    command -v musl-gcc >/dev/null || install_packages musl-tools
     PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses 2 --dist worksteal "$ROOT"/tests/python/test_run_*.py
 }
 

@@ -147,6 +147,51 @@ def test_a_program_of_java_reads_tiers(open_folder: Path, tmp_path: Path) -> Non
     twice(open_folder / "set", "java", "-cp", tmp_path, "reader", open_folder / "set" / "plain0.h5")
 
 
+GO = r"""
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	bytes, err := os.ReadFile(os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	}
+	var sum uint64
+	for _, one := range bytes {
+		sum = sum*31 + uint64(one)
+	}
+	fmt.Println(len(bytes), sum)
+}
+"""
+# By what `forebay run` says of each; `net` and `os/user` are what brings the C library into a program of Go.
+UNREACHED = {
+    "Go": ("bypass.go", GO, ["go", "build"], "it is written in Go"),
+    "Go with C": ("bypass.go", GO.replace('"os"', '"os"\n\t_ "os/user"'), ["go", "build", "-ldflags=-linkmode=external"], "it is written in Go"),
+    "musl": ("bypass.c", C, ["musl-gcc", "-O1"], "it is loaded by /lib/ld-musl-x86_64.so.1"),
+    "static musl": ("bypass.c", C, ["musl-gcc", "-O1", "-static"], "it is a static program"),
+}
+
+
+@pytest.mark.skipif(not LONG, reason="FOREBAY_LONG=1 runs it, as make deep-run does, which has compilers of Go and musl")
+@pytest.mark.parametrize("kind", UNREACHED)
+def test_programs_that_bypass_the_c_library_are_told_and_are_served_by_a_mount(
+    mounted: Path, open_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    name, source, words, why = UNREACHED[kind]
+    monkeypatch.setenv("GOCACHE", str(tmp_path / "go"))
+    program, path = build(tmp_path, name, source, *words), open_folder / "set" / "plain0.h5"
+    with tier_folder() as folder:
+        ran = run(path.parent, program, path, tiers=[f"{folder}:64MiB:free=0"])
+    assert ran.out == plain(program, path) == plain(program, mounted / path.name)
+    assert f"{program} reads without tiers: {why}" in ran.said, ran.said
+    assert ran.count("opens_managed") == 0, ran.said
+
+
 NOBODY = 65534
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 

@@ -227,6 +227,7 @@ impl<'a> TransparentRun<'a> {
 }
 
 /// The program's environment, and what the user ought to know of it.
+            stages_writes: self.request.stage_writes,
 fn variables(
     request: &RunRequest<'_>,
     settings: &Settings,
@@ -293,6 +294,7 @@ impl RunHold {
     fn release(&self, mut summary: LaunchSummary) -> Option<LaunchSummary> {
         if let Some(held) = &self.tiers {
             let stats = held.stats();
+        counters.add(RunCounter::StagedLeft, ended.left);
             summary.tiers = stats.tiers.into_iter().map(held_tier).collect();
             held.close();
         }

@@ -283,7 +283,7 @@ def is_alive(process: str) -> bool:
         return False
 
 
-def test_a_destination_that_refuses_is_said_by_the_exit_code_and_loses_nothing(origin: Path, area: Path) -> None:
+def test_a_destination_that_refuses_is_said_by_the_exit_code_and_loses_nothing(origin: Path, area: Path, tmp_path: Path) -> None:
     source = """
         import os, subprocess, sys
         os.mkdir(f"{sys.argv[1]}/sub")
@@ -291,8 +291,15 @@ def test_a_destination_that_refuses_is_said_by_the_exit_code_and_loses_nothing(o
         bare = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
         subprocess.run(["rmdir", f"{sys.argv[1]}/sub"], env=bare, check=True)
     """
-    ran = staged(origin, area, *python(source, origin), check=False, **PAUSED)
+    report = tmp_path / "run.html"
+    settings = {"FOREBAY_STAGE_FREE_FLOOR": "0", **PAUSED}
+    told = [*flags(area), "--report", report]
+    ran = run(origin, *python(source, origin), tiers=[], flags=told, check=False, **settings)
     assert ran.code == 6 and f"forebay recover {area}" in ran.said and "sub/a" in ran.said, ran.said
+    assert (ran.count("staged_files"), ran.count("staged_left")) == (1, 1), ran.said
+    assert "Staged writes" in report.read_text() and "1 left in the area" in report.read_text()
+    listed = subprocess.run([*COMMAND, "stage", "ls", str(area)], capture_output=True, text=True, timeout=LIMIT, env=environment())
+    assert "'forebay recover' tries again" in listed.stdout and "stage drain" not in listed.stdout, listed.stdout
     (origin / "sub").mkdir()
     recovered(area)
     assert (origin / "sub" / "a").read_text() == "kept"

@@ -73,7 +73,10 @@ use std::{cell::Cell, ffi::OsString, io::Write};
 use clap::{CommandFactory, Parser, Subcommand};
 use forebay::{Error, IndexCache, Locator, Opened, Result};
 
-use crate::color::{ColorMode, Paint};
+use crate::{
+    color::{ColorMode, Paint},
+    exit::ErrorJson,
+};
 
 /// Feeds AI training from scientific data, in place.
 #[derive(Debug, Parser)]
@@ -228,5 +231,10 @@ pub fn run_as(program: Vec<OsString>, args: impl IntoIterator<Item = OsString>) 
         Command::Hdf5Try(args) => hdf5_env::run_try(args).map(whole),
         Command::Completions { shell } => completions(*shell).map(whole),
     };
-    exit::code(done, context.json && !context.error_was_shown.get())
+    let json = match &cli.command {
+        _ if !context.json || context.error_was_shown.get() => ErrorJson::Nowhere,
+        Command::Run(_) => ErrorJson::Error,
+        _ => ErrorJson::Output,
+    };
+    exit::code(done, json)
 }

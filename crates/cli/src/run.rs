@@ -2,8 +2,10 @@
 
 use std::{ffi::OsString, io::Write, path::PathBuf};
 
-use forebay::{Error, ErrorKind, Result, Settings};
-use forebay_launch::{PluginFolder, RunRequest, SummaryForm, TransparentRun, check_report_file};
+use forebay::{Error, ErrorKind, Result, Settings, config::Overrides};
+use forebay_launch::{
+    PluginFolder, RunRequest, SummaryForm, TransparentRun, check_report_file, hdf5_under_origin,
+};
 
 use crate::{
     Context,
@@ -24,8 +26,10 @@ Examples:
 Files under --origin that the program opens for reading come from the tiers, and are copied there behind it; all else is as \
 without forebay. Signals go on to the program, and its exit code is that of this command, which ends by the same signal where one \
 ended the program. A summary of all its processes goes to standard error at the end: with --json as one line, program, \
-origin, exit_code, signal, started_unix_s, seconds, counters{by name}, origin_reads_saved, tiers[name, used, quota, left_out], \
-notes[]. With --hdf5 alone the program takes the place of this command, and there is no summary. Exit codes of this command: 127 \
+origin, exit_code, signal, started_unix_s, seconds, counters{by name}, answered_by_tiers, tiers[name, used, quota, left_out], \
+notes[]. An error \
+of this command is a line there too, and with --json an object of error and kind behind it: standard output is the program's. \
+With --hdf5 alone the program takes the place of this command, and there is no summary. Exit codes of this command: 127 \
 where there is no such program, 126 where it cannot be started, and those of `forebay --help`.";
 
 /// Arguments of `forebay run`.
@@ -80,8 +84,9 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
         return TransparentRun::prepare(request)?.run_to_end(form, args.report.as_deref(), &say);
     }
     if args.hdf5.is_none() {
-        return Err(what_is_missing(&settings, args.stage_writes));
+        return Err(what_is_missing(&settings, &overrides, args.stage_writes));
     }
+    let overrides = hdf5_under_origin(&settings, &overrides);
     let (found, _) = hdf5_env::variables(&overrides)?;
     found.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
     let (error, code) = forebay_launch::exec(program, rest, &found.set);
@@ -90,7 +95,7 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
 }
 
 /// Why there is nothing to run the program with.
-fn what_is_missing(settings: &Settings, stage_writes: bool) -> Error {
+fn what_is_missing(settings: &Settings, overrides: &Overrides, stage_writes: bool) -> Error {
     let (origin, has_tiers) = (settings.config.origin.path.as_deref(), !settings.config.tiers.is_empty());
     let missing = |what: &str, hint: &str| Error::new(ErrorKind::Invalid, what).hint(hint);
     match origin {
@@ -106,6 +111,10 @@ fn what_is_missing(settings: &Settings, stage_writes: bool) -> Error {
         None if stage_writes => {
             missing("there is no origin whose writes are staged", "name a folder by --origin")
         }
+        None if overrides.stage.is_some() => missing(
+            "nothing is staged by --stage alone",
+            "name a folder by --origin and add --stage-writes, or switch on the HDF5 plug-ins by --hdf5",
+        ),
         None => missing(
             "nothing to run the program with",
             "name a folder by --origin and a tier by --tier, or switch on the HDF5 plug-ins by --hdf5",

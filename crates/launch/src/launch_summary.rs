@@ -25,14 +25,17 @@ pub struct LaunchSummary {
     pub seconds: f64,
     /// What was counted, by the names of [`RunCounter`].
     pub counters: BTreeMap<&'static str, u64>,
-    /// Requests that the origin did not get: reads that tiers answered, and opens of copies, whose reads are the kernel's.
-    pub origin_reads_saved: u64,
+    /// What tiers answered: reads, first ones of blocks that the background had placed among them, and opens of copies, whose reads
+    /// are the kernel's.
+    pub answered_by_tiers: u64,
     /// What each tier held at the end.
     pub tiers: Vec<HeldTier>,
     /// What the user ought to know.
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(crate) samples: CounterSamples,
+    #[serde(skip)]
+    pub(crate) stages_writes: bool,
 }
 
 /// What a tier held when a run ended.
@@ -59,7 +62,7 @@ impl LaunchSummary {
     pub(crate) fn note_counters(&mut self, counters: &RunCounters) {
         let counted = counters.snapshot();
         self.counters = counted.iter().map(|(counter, count)| (counter.name(), *count)).collect();
-        self.origin_reads_saved = self.get(RunCounter::TierReads) + self.get(RunCounter::OpensOnCopy);
+        self.answered_by_tiers = self.get(RunCounter::TierReads) + self.get(RunCounter::OpensOnCopy);
         if self.opens() + self.get(RunCounter::StagedOpens) == 0 {
             self.notes.push(format!(
                 "no open under {} was seen: the program reads nothing there, or bypasses the C library as static programs, Go and \
@@ -97,20 +100,22 @@ impl LaunchSummary {
                 time_text(self.seconds)
             ));
             lines.push(format!(
-                "reads: {} of {}; tiers: {} in {}; origin: {} in {}; {} saved; waited {}",
+                "reads: {} of {}; tiers: {} in {}; origin: {} in {}; waited {}",
                 count(get(RunCounter::Reads)),
                 bytes(get(RunCounter::Bytes)),
                 bytes(get(RunCounter::TierBytes)),
                 count(get(RunCounter::TierReads)),
                 bytes(get(RunCounter::OriginBytes)),
                 count(get(RunCounter::OriginReads)),
-                counted(self.origin_reads_saved, "origin read", "origin reads"),
                 time_text(seconds(get(RunCounter::WaitNanoseconds)))
             ));
         }
-        if get(RunCounter::StagedFiles) > 0 {
-            let [files, staged] = [RunCounter::StagedFiles, RunCounter::StagedBytes].map(get);
-            lines.push(format!("writes: {} of {} staged", counted(files, "file", "files"), bytes(staged)));
+        let [files, staged, left] =
+            [RunCounter::StagedFiles, RunCounter::StagedBytes, RunCounter::StagedLeft].map(get);
+        if files + left > 0 {
+            let files = counted(files, "file", "files");
+            let left = self.left_in_area().map_or(String::new(), |left| format!(", {left}"));
+            lines.push(format!("writes: {files} of {} staged{left}", bytes(staged)));
         }
         lines.extend(self.tiers.iter().map(HeldTier::line));
         if get(RunCounter::Fallbacks) > 0 {
@@ -119,6 +124,12 @@ impl LaunchSummary {
         }
         lines.extend(self.notes.iter().cloned());
         lines
+    }
+
+    /// How many written files are not at their destinations, where there are any.
+    fn left_in_area(&self) -> Option<String> {
+        let left = self.get(RunCounter::StagedLeft);
+        (left > 0).then(|| format!("{} left in the area", count(left)))
     }
 
     /// The summary as one line of JSON.
@@ -142,12 +153,11 @@ impl LaunchSummary {
 
     fn tiles(&self) -> Vec<FactTile> {
         let get = |counter| self.get(counter);
-        let tile = |name: &str, value: String, more: String| FactTile { name: name.into(), value, more };
         let ended = match self.signal {
             Some(signal) => format!("ended by signal {signal}"),
             None => format!("exit code {}", self.exit_code),
         };
-        vec![
+        let mut tiles = vec![
             tile("Program", time_text(self.seconds), ended),
             tile(
                 "Opens on whole copies",
@@ -165,16 +175,29 @@ impl LaunchSummary {
                 format!("in {}", counted(get(RunCounter::OriginReads), "read", "reads")),
             ),
             tile(
-                "Origin reads saved",
-                count(self.origin_reads_saved),
-                "and all reads of whole copies".into(),
+                "Answered by tiers",
+                count(self.answered_by_tiers),
+                "reads and opens of copies, whose own reads are uncounted".into(),
             ),
             tile(
                 "Waited for the origin",
                 time_text(seconds(get(RunCounter::WaitNanoseconds))),
                 "all readers together".into(),
             ),
-        ]
+        ];
+        tiles.extend(self.staged_tile());
+        tiles
+    }
+
+    fn staged_tile(&self) -> Option<FactTile> {
+        let [files, left] =
+            [RunCounter::StagedFiles, RunCounter::StagedLeft].map(|counter| self.get(counter));
+        if !self.stages_writes && files + left == 0 {
+            return None;
+        }
+        let left = self.left_in_area().unwrap_or_else(|| "none left in the area".into());
+        let more = format!("{}; {left}", bytes(self.get(RunCounter::StagedBytes)));
+        Some(tile("Staged writes", counted(files, "file", "files"), more))
     }
 
     fn plots(&self) -> Vec<FactPlot> {
@@ -221,6 +244,10 @@ impl HeldTier {
             None => format!("tier {}: {} of {} used", self.name, bytes(self.used), bytes(self.quota)),
         }
     }
+}
+
+fn tile(name: &str, value: String, more: String) -> FactTile {
+    FactTile { name: name.into(), value, more }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a number for people")]
@@ -270,10 +297,11 @@ mod tests {
         ]);
         let text = summary.lines().join("\n");
         assert!(text.contains("1,200 opens under /pfs/set, 200 of them on whole copies"), "{text}");
-        assert!(text.contains("origin: 1.00 MiB in 0; 250 origin reads saved; waited 0 s"), "{text}");
+        assert!(text.contains("origin: 1.00 MiB in 0; waited 0 s"), "{text}");
+        assert!(!text.contains("saved"), "what the background placed first was not saved: {text}");
         assert!(summary.html().contains("From the origin"));
         let json: serde_json::Value = serde_json::from_str(&summary.json()).unwrap();
-        assert_eq!((&json["counters"]["tier_reads"], &json["origin_reads_saved"]), (&50.into(), &250.into()));
+        assert_eq!((&json["counters"]["tier_reads"], &json["answered_by_tiers"]), (&50.into(), &250.into()));
     }
 
     #[test]
@@ -294,6 +322,22 @@ mod tests {
         );
         let staged = summary_of(&[(RunCounter::StagedFiles, 1), (RunCounter::StagedOpens, 1)]);
         assert_eq!(staged.lines()[0], "writes: 1 file of 0 B staged");
+    }
+
+    #[test]
+    fn staged_writes_and_what_is_left_of_them_stand_in_the_lines_and_on_the_page() {
+        let staged = summary_of(&[
+            (RunCounter::StagedFiles, 3),
+            (RunCounter::StagedBytes, 2 << 20),
+            (RunCounter::StagedLeft, 1),
+        ]);
+        assert_eq!(staged.lines()[0], "writes: 3 files of 2.00 MiB staged, 1 left in the area");
+        let page = staged.html();
+        assert!(page.contains("Staged writes") && page.contains("2.00 MiB; 1 left in the area"), "{page}");
+        let mut none = summary_of(&[]);
+        assert!(!none.html().contains("Staged writes"), "writes are not staged");
+        none.stages_writes = true;
+        assert!(none.html().contains("0 B; none left in the area"));
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub use plugins::{PLUGINS_VARIABLE, Plugin, PluginFolder};
 pub use probe::probe;
 pub use program_reach::{ProgramReach, program_reach};
 pub use report_file::check_report_file;
-pub use run::{RunRequest, SummaryForm, TransparentRun};
+pub use run::{RunRequest, SummaryForm, TransparentRun, hdf5_under_origin};
 pub use supervise::ProgramEnd;
 pub use trial::{LibraryTrial, TrialVerdict, try_libraries};
 pub use variables::LaunchVariables;

@@ -53,6 +53,12 @@ impl RunRequest<'_> {
         let is_memory = self.settings.config.stage.path == Some(FastPlace::Memory);
         self.stage_writes && !(self.hdf5 && is_memory)
     }
+
+    /// What to say of `--stage` where nothing that is switched on uses it. An area of the configuration may be there for other programs.
+    fn unused_stage(&self) -> Option<String> {
+        let stage = self.overrides.stage.as_ref().filter(|_| !self.stage_writes && !self.hdf5)?;
+        Some(format!("nothing that the program writes is staged in {stage}; --stage-writes stages it"))
+    }
 }
 
 /// A run that was prepared: the program's environment, and what the run holds while it lasts.
@@ -221,6 +227,7 @@ impl<'a> TransparentRun<'a> {
             program: words.join(" "),
             origin: self.origin.clone(),
             started_unix_s: since_1970.as_secs_f64(),
+            stages_writes: self.request.stage_writes,
             ..LaunchSummary::default()
         }
     }
@@ -245,6 +252,7 @@ fn variables(
         variables.warnings.extend(hold.tiers.iter().flat_map(|tiers| tiers.warnings()));
         variables.warnings.extend(tier_warnings(&settings.config));
     }
+    variables.warnings.extend(request.unused_stage());
     if request.stage_writes {
         variables.add(STAGE_WRITES, if request.hdf5 { "write-only" } else { "1" });
     }
@@ -286,6 +294,7 @@ impl RunHold {
         let counters = self.folder.counters();
         counters.add(RunCounter::StagedFiles, ended.totals.files);
         counters.add(RunCounter::StagedBytes, ended.totals.bytes);
+        counters.add(RunCounter::StagedLeft, ended.left);
         ended.trouble
     }
 
@@ -310,6 +319,13 @@ fn held_tier(tier: forebay_tier::TierStats) -> HeldTier {
     HeldTier { name: tier.name, used: tier.used, quota: tier.quota, left_out: tier.left_out }
 }
 
+/// The flags for the HDF5 plug-ins alone, without tiers: HDF5 files under the origin are managed unless other folders are named.
+pub fn hdf5_under_origin(settings: &Settings, overrides: &Overrides) -> Overrides {
+    let origin = if settings.config.hdf5.paths.is_empty() { folder_of(settings).ok() } else { None };
+    let hdf5_paths = origin.map(|origin| escaped(&origin)).or_else(|| overrides.hdf5_paths.clone());
+    Overrides { hdf5_paths, ..overrides.clone() }
+}
+
 /// The folder whose files are managed, without links.
 fn folder_of(settings: &Settings) -> Result<String> {
     let path = PathBuf::from(settings.config.origin.path.as_deref().unwrap_or_default());
@@ -324,5 +340,52 @@ fn folder_of(settings: &Settings) -> Result<String> {
     match found.to_str() {
         Some(text) => Ok(text.to_owned()),
         None => invalid("is not UTF-8"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_config::Environment;
+
+    use super::*;
+
+    fn settings(overrides: &Overrides) -> Settings {
+        let variable = |_: &str| None;
+        Settings::load_in(overrides, &Environment { variable: &variable, folder: "/".into() }).unwrap()
+    }
+
+    #[test]
+    fn a_staging_area_that_is_named_and_unused_is_told_with_the_flag_that_uses_it() {
+        let overrides = Overrides { stage: Some("/fast".into()), ..Overrides::default() };
+        let (settings, plugins) = (settings(&overrides), PluginFolder::at("/none".into()));
+        let request = RunRequest {
+            program: "true".as_ref(),
+            args: &[],
+            settings: &settings,
+            overrides: &overrides,
+            plugins: &plugins,
+            hdf5: false,
+            stage_writes: false,
+        };
+        let said = request.unused_stage().unwrap();
+        assert!(said.contains("/fast") && said.contains("--stage-writes"), "{said}");
+        assert_eq!(RunRequest { stage_writes: true, ..request }.unused_stage(), None);
+        assert_eq!(RunRequest { hdf5: true, ..request }.unused_stage(), None);
+        // As one of the configuration: it may be there for other programs.
+        let overrides = Overrides::default();
+        assert_eq!(RunRequest { overrides: &overrides, ..request }.unused_stage(), None);
+    }
+
+    #[test]
+    fn the_plug_ins_manage_hdf5_files_under_the_origin_unless_others_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().display().to_string();
+        let of = |overrides: &Overrides| hdf5_under_origin(&settings(overrides), overrides).hdf5_paths;
+        let origin = Overrides { origin: Some(path.clone()), ..Overrides::default() };
+        assert_eq!(of(&origin), Some(path));
+        assert_eq!(of(&Overrides { hdf5_paths: Some("/x".into()), ..origin }), Some("/x".into()));
+        assert_eq!(of(&Overrides::default()), None);
+        let url = Overrides { origin: Some("s3://bucket/set".into()), ..Overrides::default() };
+        assert_eq!(of(&url), None);
     }
 }

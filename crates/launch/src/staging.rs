@@ -11,7 +11,7 @@ use std::{
 
 use forebay_config::Settings;
 use forebay_source::{Error, ErrorKind, Result};
-use forebay_stage::{Area, AreaPlace, DrainProgress, ImageTotals, ProgramImages};
+use forebay_stage::{Area, AreaPlace, DrainProgress, ImageTotals, ImagesLeft, ProgramImages};
 use forebay_workload::report::bytes_text;
 
 use crate::supervise::BlockedSignals;
@@ -48,6 +48,8 @@ struct StopFlag {
 #[derive(Debug)]
 pub(crate) struct StagingEnd {
     pub(crate) totals: ImageTotals,
+    /// Files that are not at their destinations, and stay in the area.
+    pub(crate) left: u64,
     /// Why not all is at its destination, where that is so.
     pub(crate) trouble: Option<Error>,
 }
@@ -63,6 +65,11 @@ impl ProgramStaging {
             let error = Error::new(ErrorKind::Invalid, "programs share no staging area in memory");
             return Err(error.hint("name a folder by --stage: /dev/shm is memory too"));
         };
+        if let Some(file) = place.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir()) {
+            let error = Error::new(ErrorKind::Invalid, format!("{} is not a folder", file.display()));
+            let error = error.hint("name a folder by --stage");
+            return Err(error.at(format!("staging area '{}'", place.display())));
+        }
         if place.starts_with(origin) {
             let what = format!("the staging area lies under the origin {}", origin.display());
             let error = Error::new(ErrorKind::Invalid, what).hint("name a folder outside it");
@@ -112,13 +119,14 @@ impl ProgramStaging {
         };
         let mut images = lock(&self.images);
         let finished = images.finish(PATIENCE, &progress);
+        let left = if finished.is_err() { images.look(true) } else { ImagesLeft::default() };
         let totals = images.totals();
         let trouble = finished.err().map(|error| {
             // What is left is `recover`'s: the end of this process waits for it no more.
             self.area.leave();
             error.hint(format!("nothing is lost: 'forebay recover {}' finishes it", self.place.display()))
         });
-        StagingEnd { totals, trouble }
+        StagingEnd { totals, left: (left.open + left.draining) as u64, trouble }
     }
 }
 
@@ -150,4 +158,61 @@ fn work(images: &Mutex<ProgramImages>, stop: &StopFlag) {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use forebay_config::{Amount, Environment, FastPlace, Overrides};
+    use forebay_scratch::{OwnFolder, RunCounters};
+    use forebay_stage::ProgramImage;
+
+    use super::*;
+
+    fn settings(place: &Path) -> Settings {
+        let variable = |_: &str| None;
+        let environment = Environment { variable: &variable, folder: "/".into() };
+        let mut settings = Settings::load_in(&Overrides::default(), &environment).unwrap();
+        settings.config.stage.path = Some(FastPlace::Folder(place.to_owned()));
+        settings.config.stage.free_floor = Some(Amount::Bytes(0));
+        // Nothing is drained before the end.
+        settings.config.stage.paused = true;
+        settings
+    }
+
+    #[test]
+    fn a_staging_area_that_is_a_file_is_wrong_usage_as_a_tier_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        for place in [file.clone(), file.join("below")] {
+            let error = ProgramStaging::start(&settings(&place), folder.path(), Path::new("/o")).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+            let said = error.to_string();
+            assert!(said.contains(&format!("{} is not a folder; name a folder by --stage", file.display())));
+        }
+    }
+
+    #[test]
+    fn files_that_their_destinations_refuse_are_counted_as_left_and_recover_is_the_remedy() {
+        let outer = tempfile::tempdir().unwrap();
+        let origin = outer.path().join("origin");
+        fs::create_dir_all(origin.join("gone")).unwrap();
+        let run = OwnFolder::create_in(outer.path(), "run").unwrap();
+        let _counters = RunCounters::create(run.path()).unwrap();
+        let place = outer.path().join("fast");
+        let staging = ProgramStaging::start(&settings(&place), run.path(), &origin).unwrap();
+        for name in ["kept", "gone/a"] {
+            let image = ProgramImage::new(staging.folder(), &origin.join(name));
+            fs::write(image.path(), "bytes").unwrap();
+            image.note_destination(&origin.join(name)).unwrap();
+        }
+        fs::remove_dir(origin.join("gone")).unwrap();
+        let ended = staging.finish(&BlockedSignals::new(), &|_| {});
+        assert_eq!((ended.totals.files, ended.left), (2, 1), "{ended:?}");
+        assert_eq!(fs::read(origin.join("kept")).unwrap(), b"bytes");
+        let said = ended.trouble.unwrap().to_string();
+        assert!(said.contains("'forebay recover ") && !said.contains("stage drain"), "{said}");
+    }
 }

@@ -88,7 +88,7 @@ counters! {
     LocksSwapped = "locks_swapped",
     /// Opens for writing, renames, truncations and removals of files that had copies in use.
     Invalidated = "invalidated",
-    /// Files that were brought from the staging area to their destinations.
+    /// Files that were taken from the staging area to their destinations, those that a destination refused among them.
     StagedFiles = "staged_files",
     /// Their bytes.
     StagedBytes = "staged_bytes",
@@ -98,6 +98,8 @@ counters! {
     StagedOpens = "staged_opens",
     /// Bytes of the staging area that programs have taken before they wrote there, a few MiB at a time.
     StagedRoom = "staged_room",
+    /// Files that were not at their destinations when the run ended, and stay in the staging area.
+    StagedLeft = "staged_left",
 }
 
 /// The counters of one run, mapped; every process of the run adds to the same words.

@@ -102,6 +102,11 @@ fn an_origin_that_is_no_folder_and_what_is_missing_are_told_apart() {
     assert!(no_origin.contains("there is no origin for the tiers"), "{no_origin}");
     let neither = told(&[]);
     assert!(neither.contains("name a folder by --origin and a tier by --tier"), "{neither}");
+    let stage = told(&["--stage", "/dev/shm"]);
+    assert!(
+        stage.contains("nothing is staged by --stage alone") && stage.contains("--stage-writes"),
+        "{stage}"
+    );
     let help = String::from_utf8(command(&["run", "--help"]).output().unwrap().stdout).unwrap();
     assert!(help.contains("Origin of the data: a folder") && !help.contains("s3://"), "{help}");
 }
@@ -138,4 +143,64 @@ fn tiers_that_copy_nothing_are_told_once_and_empty_folders_that_were_made_are_re
     // The first is said of files that lie there themselves.
     let said = ["is of no use: the files lie on its own device", "holds no block of 1.00 MiB"];
     assert!(said.iter().any(|line| small.contains(line)), "{small}");
+}
+
+#[test]
+fn a_staging_area_without_staged_writes_is_told() {
+    let places = RunPlaces::new();
+    let area = places.path("fast").display().to_string();
+    let told = said(&places.run(&["--stage", &area], &["true"]));
+    let warning =
+        format!("warning: nothing that the program writes is staged in {area}; --stage-writes stages it");
+    assert_eq!(told.matches(&warning).count(), 1, "{told}");
+    assert!(!said(&places.run(&["--stage", &area, "--quiet"], &["true"])).contains("warning"));
+    let told = said(&places.run(&["--stage", &area, "--stage-writes"], &["true"]));
+    assert!(!told.contains(&warning), "{told}");
+}
+
+#[test]
+fn a_staging_area_and_a_tier_that_are_files_are_wrong_usage_alike() {
+    let places = RunPlaces::new();
+    let file = places.path("file").display().to_string();
+    fs::write(&file, "").unwrap();
+    let (staged, staged_code) = refused(&places, &["--origin", "origin", "--stage-writes", "--stage", &file]);
+    let (tiered, tiered_code) = refused(&places, &["--origin", "origin", "--tier", &file]);
+    assert_eq!((staged_code, tiered_code), (Some(2), Some(2)), "{staged}{tiered}");
+    for told in [&staged, &tiered] {
+        assert!(told.contains(&format!("{file} is not a folder")), "{told}");
+    }
+    assert!(staged.contains("name a folder by --stage"), "{staged}");
+}
+
+#[test]
+fn hdf5_plug_ins_without_a_tier_manage_the_files_under_the_origin() {
+    let places = RunPlaces::new();
+    fs::create_dir_all(places.path("plugins/vfd")).unwrap();
+    fs::write(places.path("plugins/vfd/libforebay_vfd.so"), "no library").unwrap();
+    let shown = |flags: &[&str]| {
+        let program = ["--", "sh", "-c", "echo $FOREBAY_HDF5_PATHS"];
+        let args = [&["run", "--hdf5", "--stage", "/dev/shm"], flags, &program].concat();
+        let mut command = command(&args);
+        command.current_dir(places.folder.path()).env("FOREBAY_CONFIG", "none");
+        let ran = command.env("FOREBAY_PLUGINS", places.path("plugins")).output().unwrap();
+        (String::from_utf8_lossy(&ran.stdout).into_owned(), said(&ran))
+    };
+    let origin = places.path("origin").display().to_string();
+    assert_eq!(shown(&["--origin", &origin]), (format!("{origin}\n"), String::new()));
+    assert_eq!(shown(&["--origin", &origin, "--hdf5-paths", "/x"]), ("/x\n".to_owned(), String::new()));
+    let (_, told) = shown(&[]);
+    assert!(told.contains("no paths are configured"), "nothing would be staged: {told}");
+}
+
+#[test]
+fn an_error_as_json_stays_away_from_the_standard_output_of_the_program() {
+    let places = RunPlaces::new();
+    let mut command = command(&["run", "--json", "--origin", "origin", "--", "true"]);
+    let ran = command.current_dir(places.folder.path()).env("FOREBAY_CONFIG", "none").output().unwrap();
+    assert_eq!((ran.status.code(), &*ran.stdout), (Some(2), &b""[..]), "{}", said(&ran));
+    let told = said(&ran);
+    let [line, object] = told.lines().collect::<Vec<_>>()[..] else { panic!("{told}") };
+    assert!(line.starts_with("forebay: ") && line.contains("there is no tier"), "{told}");
+    let object: serde_json::Value = serde_json::from_str(object).unwrap();
+    assert_eq!((&object["kind"], object["error"].is_string()), (&"Invalid".into(), true), "{told}");
 }

@@ -121,3 +121,26 @@ fn a_folder_that_is_not_there_is_no_empty_area() {
         );
     }
 }
+
+#[test]
+fn what_a_destination_refused_is_left_to_drain_by_its_process_and_to_recover_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fast, gone) = (folder.path().join("fast"), folder.path().join("gone"));
+    fs::create_dir(&gone).unwrap();
+    let area = Area::open(AreaSettings { free_floor: 0, start_paused: true, ..AreaSettings::folder(&fast) });
+    let area = area.unwrap();
+    let new = area.create(&gone.join("new"), StageOptions::default()).unwrap();
+    new.write_at(0, b"new").unwrap();
+    new.seal().unwrap().staged().wait(Some(Duration::from_secs(300))).unwrap();
+    fs::remove_dir(&gone).unwrap();
+    assert!(area.drain(&|_| std::ops::ControlFlow::Continue(())).is_err());
+    let living = out(&["stage", "ls", fast.to_str().unwrap()]);
+    assert!(living.contains("failed") && living.contains("'forebay stage drain' tries again"), "{living}");
+    let left = folder.path().join("left").display().to_string();
+    assert!(Command::new("cp").arg("-a").arg(&fast).arg(&left).status().unwrap().success());
+    let listed = out(&["stage", "ls", &left]);
+    assert!(listed.contains("'forebay recover' tries again") && !listed.contains("stage drain"), "{listed}");
+    let error = json(&["stage", "ls", &left])["items"][0]["error"].to_string();
+    assert!(error.contains("'forebay recover' tries again"), "{error}");
+    std::mem::forget(area);
+}

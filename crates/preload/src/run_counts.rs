@@ -1,27 +1,41 @@
 //! What is counted for `forebay run`: counters that all processes of a run share, where `FOREBAY_RUN` names their folder.
 
-use std::{env, path::PathBuf, sync::OnceLock};
+use std::{
+    env,
+    path::PathBuf,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
 
 use forebay_scratch::{RunCounter, RunCounters};
 use forebay_source::descriptors;
 
-use crate::run_variables;
+use crate::{inside, run_variables};
 
 static COUNTERS: OnceLock<Option<RunCounters>> = OnceLock::new();
+/// Which process was counted last: a forked child has its parent's counters, and is one more.
+static COUNTED: AtomicU32 = AtomicU32::new(0);
 
-/// Opens the counters of the run, and counts this process; what is not there is not counted.
+/// Opens the counters of the run, and counts this process, once; what is not there is not counted.
 pub(crate) fn begin() {
-    if COUNTERS.get().is_some() {
-        return;
+    if COUNTERS.get().is_none() {
+        open();
     }
+    let process = inside::process();
+    if COUNTED.load(Relaxed) != process && COUNTED.swap(process, Relaxed) != process {
+        add(RunCounter::Processes, 1);
+    }
+}
+
+fn open() {
     // Opened before it is set: a child that is forked meanwhile waits for no thread of its parent.
     let staged = || run_variables::get().map(|found| found.run().to_owned());
     let run = || staged().or_else(|| env::var_os("FOREBAY_RUN").map(PathBuf::from));
     // All that is opened for it is closed: a program with few numbers counts too.
     let opened = || descriptors::briefly(|| RunCounters::open(&run()?).ok());
-    if COUNTERS.set(opened()).is_ok() {
-        add(RunCounter::Processes, 1);
-    }
+    let _is_first = COUNTERS.set(opened());
 }
 
 /// What a counter of the run says now: 0 where this process is part of none, and nothing before that was asked for.

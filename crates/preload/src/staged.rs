@@ -43,7 +43,8 @@ mod write_guard;
 pub(crate) use change::renamed;
 pub(crate) use growth::{forget, forget_between};
 pub(crate) use names::{
-    asked, changed, made_name, real_path, synced, whole, whole_everywhere, whole_folder, whole_folder_at,
+    asked, changed, has_file_for_folder, made_name, real_path, synced, whole, whole_everywhere, whole_folder,
+    whole_folder_at,
 };
 pub(crate) use open::{OpenCall, open, open_stream};
 pub(crate) use place::LastLink;

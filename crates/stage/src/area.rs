@@ -28,7 +28,7 @@ use crate::{
     settings::{AreaPlace, AreaSettings, StageOptions},
     staged_file::{Sealed, StagedFile},
     status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats},
-    survey::{self, FoundItem},
+    survey::{self, DRAIN_TRIES_AGAIN, FoundItem},
 };
 
 /// How often a wait for other processes looks again.
@@ -204,8 +204,8 @@ impl Area {
         while let Some(state) = self.pending(destination)? {
             if state == ItemState::Failed {
                 let what = "its last version is in the staging area, and could not be written here";
-                let error =
-                    Error::new(ErrorKind::Unavailable, what).hint("'forebay stage drain' tries again");
+                let hint = format!("'forebay stage ls' says why, {DRAIN_TRIES_AGAIN}");
+                let error = Error::new(ErrorKind::Unavailable, what).hint(hint);
                 return Err(error.at(destination.display()));
             }
             if until.is_some_and(|until| Instant::now() >= until) || !keep_waiting() {

@@ -20,6 +20,7 @@ use crate::{
     publish,
     stamp::FileStamp,
     status::ItemState,
+    survey::DRAIN_TRIES_AGAIN,
 };
 
 /// How often a file looks whether the one before it for the same destination is published.
@@ -364,7 +365,7 @@ impl ImageState {
                 self.id
             )
         } else {
-            "its bytes stay in the staging area; 'forebay stage drain' tries again".to_owned()
+            format!("its bytes stay in the staging area; {DRAIN_TRIES_AGAIN}")
         };
         let error = error.hint(hint);
         inner.phase = ImagePhase::Staged;

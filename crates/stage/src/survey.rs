@@ -10,7 +10,7 @@ use std::{
 
 use forebay_scratch::{OwnFolder, SharedFile};
 use forebay_source::{Error, Result};
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, Stat};
 
 use crate::{
     facts_file::{DestinationFacts, read_facts},
@@ -26,6 +26,9 @@ use crate::{
 /// The file whose lock a process holds while it lives.
 pub(crate) const PROCESS_LOCK: &str = "lock";
 const ENDING: &str = ".journal";
+/// What helps an item whose destination refused it.
+pub(crate) const DRAIN_TRIES_AGAIN: &str = "'forebay stage drain' tries again";
+const RECOVER_TRIES_AGAIN: &str = "'forebay recover' tries again";
 
 /// The names of the items in the folder of a process.
 pub(crate) fn item_ids(folder: &OwnFolder) -> Vec<String> {
@@ -85,7 +88,12 @@ pub(crate) fn status_of(folder: &OwnFolder, id: &str, journal: &Journal, is_dese
     let bytes = match journal.kind {
         ItemKind::Create => {
             let facts = rustix::fs::statat(folder.descriptor(), image_name(id), AtFlags::SYMLINK_NOFOLLOW);
-            facts.map_or(0, |facts| u64::try_from(facts.st_blocks).unwrap_or(0) * 512)
+            // A file has more room than bytes at its end, and one with holes more bytes than room.
+            let held = |facts: Stat| {
+                let room = u64::try_from(facts.st_blocks).unwrap_or(0) * 512;
+                room.min(u64::try_from(facts.st_size).unwrap_or(0))
+            };
+            facts.map_or(0, held)
         }
         ItemKind::Update => logged_bytes(folder, id, journal),
     };
@@ -99,8 +107,13 @@ pub(crate) fn status_of(folder: &OwnFolder, id: &str, journal: &Journal, is_dese
         pid: journal.pid,
         is_deserted,
         since: UNIX_EPOCH + Duration::from_nanos(journal.created_ns),
-        error: journal.error.clone(),
+        error: journal.error.as_deref().map(|error| reason(error, is_deserted)),
     }
+}
+
+/// Why an item is not at its destination, and what helps: a process that is gone drains nothing any more.
+fn reason(error: &str, is_deserted: bool) -> String {
+    if is_deserted { error.replace(DRAIN_TRIES_AGAIN, RECOVER_TRIES_AGAIN) } else { error.to_owned() }
 }
 
 /// What is said of an item whose journal cannot be read.
@@ -190,4 +203,28 @@ pub(crate) fn items_for(area: &OwnFolder, file: &WantedFile) -> Result<Vec<Found
     }
     found.sort_by_key(|item| item.journal.created_ns);
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn an_item_has_the_bytes_that_were_written_and_one_without_a_process_is_for_recover() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = OwnFolder::create_in(outer.path(), "p-1").unwrap();
+        let mut image = folder.create_new(image_name("a")).unwrap();
+        image.write_all(b"ten bytes.").unwrap();
+        let mut journal = Journal::new(ItemKind::Create, Path::new("/data/a"), String::new());
+        journal.error = Some(format!("no space; its bytes stay in the staging area; {DRAIN_TRIES_AGAIN}"));
+        let status = |is_deserted| status_of(&folder, "a", &journal, is_deserted);
+        assert_eq!(status(false).bytes, 10);
+        assert_eq!(status(false).error, journal.error);
+        let error = status(true).error.unwrap();
+        assert_eq!(error, "no space; its bytes stay in the staging area; 'forebay recover' tries again");
+        image.set_len(1 << 30).unwrap();
+        assert!(status(true).bytes < 1 << 20, "a hole takes nothing");
+    }
 }

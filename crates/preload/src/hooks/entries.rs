@@ -8,7 +8,7 @@ use libc::{AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, c_char, c_i
 
 use super::{
     exported,
-    names::{name, whole},
+    names::{answered, name, whole},
 };
 use crate::{
     inherited, inside, real, reopened,
@@ -39,9 +39,14 @@ unsafe fn renamed(
     call: impl FnOnce() -> c_int,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    match unsafe { (name(from.1), name(to.1)) } {
-        (Some(old), Some(new)) => staged::renamed((from.0, old), (to.0, new), flags, call),
-        _ => call(),
+    unsafe {
+        match (name(from.1), name(to.1)) {
+            (Some(old), Some(new)) => {
+                let answer = staged::renamed((from.0, old), (to.0, new), flags, call);
+                answered(to.0, to.1, answered(from.0, from.1, answer))
+            }
+            _ => call(),
+        }
     }
 }
 
@@ -52,8 +57,14 @@ unsafe fn renamed(
 unsafe fn removed(folder: c_int, path: *const c_char, flags: c_int, call: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: as the caller promises.
     match unsafe { name(path) } {
-        Some(name) if flags & AT_REMOVEDIR != 0 => staged::removed_folder(folder, name, call),
-        Some(name) => staged::removed(folder, name, call),
+        Some(name) => {
+            let answer = match flags & AT_REMOVEDIR {
+                0 => staged::removed(folder, name, call),
+                _ => staged::removed_folder(folder, name, call),
+            };
+            // SAFETY: as the caller promises.
+            unsafe { answered(folder, path, answer) }
+        }
         None => call(),
     }
 }
@@ -117,8 +128,8 @@ exported! {
         let call = || unsafe { real::remove(path) };
         // SAFETY: above.
         match unsafe { name(path) } {
-            Some(name) if staged::is_folder(name) => staged::removed_folder(AT_FDCWD, name, call),
-            Some(name) => staged::removed(AT_FDCWD, name, call),
+            // SAFETY: above.
+            Some(name) => unsafe { removed(AT_FDCWD, path, if staged::is_folder(name) { AT_REMOVEDIR } else { 0 }, call) },
             None => call(),
         }
     }
@@ -148,21 +159,21 @@ exported! {
 
     fn symlink(target: *const c_char, path: *const c_char) -> c_int {
         // SAFETY: above.
-        unsafe { if is_taken(AT_FDCWD, path) { -1 } else { real::symlink(target, path) } }
+        unsafe { if is_taken(AT_FDCWD, path) { -1 } else { answered(AT_FDCWD, path, real::symlink(target, path)) } }
     }
 
     fn symlinkat(target: *const c_char, folder: c_int, path: *const c_char) -> c_int {
         // SAFETY: above.
-        unsafe { if is_taken(folder, path) { -1 } else { real::symlinkat(target, folder, path) } }
+        unsafe { if is_taken(folder, path) { -1 } else { answered(folder, path, real::symlinkat(target, folder, path)) } }
     }
 
     fn mkdir(path: *const c_char, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { if is_taken(AT_FDCWD, path) { -1 } else { real::mkdir(path, mode) } }
+        unsafe { if is_taken(AT_FDCWD, path) { -1 } else { answered(AT_FDCWD, path, real::mkdir(path, mode)) } }
     }
 
     fn mkdirat(folder: c_int, path: *const c_char, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { if is_taken(folder, path) { -1 } else { real::mkdirat(folder, path, mode) } }
+        unsafe { if is_taken(folder, path) { -1 } else { answered(folder, path, real::mkdirat(folder, path, mode)) } }
     }
 }

@@ -32,6 +32,34 @@ pub(super) unsafe fn name<'a>(path: *const c_char) -> Option<&'a CStr> {
     Some(unsafe { CStr::from_ptr(path) })
 }
 
+/// A plain call on `path` has failed: where a staged file stands for a folder in it, the kernel has found nothing, and would have said that it is no folder.
+///
+/// # Safety
+/// As [`name`].
+#[cold]
+pub(super) unsafe fn failed(folder: c_int, path: *const c_char) {
+    if inside::errno() != libc::ENOENT {
+        return;
+    }
+    // SAFETY: as the caller promises.
+    if unsafe { name(path) }.is_some_and(|name| staged::has_file_for_folder(folder, name)) {
+        inside::set_errno(libc::ENOTDIR);
+    }
+}
+
+/// What a plain call on `path` gave, with the error that the kernel has for it.
+///
+/// # Safety
+/// As [`name`].
+#[inline]
+pub(super) unsafe fn answered<R: PartialEq + From<i8>>(folder: c_int, path: *const c_char, answer: R) -> R {
+    if answer == R::from(-1) && staged::is_on() {
+        // SAFETY: as the caller promises.
+        unsafe { failed(folder, path) };
+    }
+    answer
+}
+
 /// What `call` gives for `path`, or for the image of a staged file.
 ///
 /// # Safety
@@ -63,7 +91,9 @@ pub(super) unsafe fn ask<R: PartialEq + From<i8>>(
     if let Some(origin) = origin {
         return call(AT_FDCWD, origin.path.as_ptr());
     }
-    call(folder, path)
+    let answer = call(folder, path);
+    // SAFETY: as the caller promises.
+    unsafe { answered(folder, path, answer) }
 }
 
 /// The same for a call that changes the file.
@@ -97,7 +127,11 @@ pub(super) unsafe fn change(
     }
     match reopened::origin_at(folder, text, last) {
         Some(origin) => call(AT_FDCWD, origin.path.as_ptr()),
-        None => call(folder, path),
+        None => {
+            let answer = call(folder, path);
+            // SAFETY: as the caller promises.
+            unsafe { answered(folder, path, answer) }
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use libc::{AT_FDCWD, c_char, c_int, mode_t, off_t};
 
 use super::{
     exported,
-    names::change,
+    names::{answered, change},
     numbers::{with_a_name, with_a_number},
 };
 use crate::{
@@ -134,7 +134,7 @@ unsafe fn staged_or(
         }
     }
     // SAFETY: as the caller promises.
-    unsafe { opened(folder, path, flags, open) }
+    unsafe { answered(folder, path, opened(folder, path, flags, open)) }
 }
 
 /// Notes that `fd` is a new file that this process writes to; its name is in place of the template by now.

@@ -10,7 +10,7 @@ use libc::{AT_FDCWD, FILE, c_char, c_int};
 
 use super::{
     exported,
-    names::on_image,
+    names::{failed, on_image},
     numbers::{keep_a_number_free, with_a_number},
 };
 use crate::{
@@ -48,7 +48,12 @@ unsafe fn opened_by(path: *const c_char, open: impl Fn(*const c_char) -> *mut FI
     let origin = unsafe { origin(path) };
     if named.is_none() && origin.is_none() {
         // SAFETY: as the caller promises.
-        return unsafe { opened(path, open(path)) };
+        let stream = unsafe { opened(path, open(path)) };
+        if stream.is_null() && staged::is_on() {
+            // SAFETY: as the caller promises.
+            unsafe { failed(AT_FDCWD, path) };
+        }
+        return stream;
     }
     // SAFETY: the stream is open, or null.
     unsafe { opened_again(open(origin.as_ref().map_or(path, |origin| origin.path.as_ptr()))) }

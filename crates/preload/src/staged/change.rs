@@ -82,7 +82,8 @@ fn rename(
     if ends_with_slash(from.1) && !old.is_folder()
         || ends_with_slash(to.1) && !if flags & RENAME_EXCHANGE != 0 { &new } else { &old }.is_folder()
     {
-        return None;
+        // The kernel would not find a staged file.
+        return old.image().map(|_| Ok(Rename::Refused(libc::ENOTDIR)));
     }
     let Ok(_lock) = lock_names(staging, &[&old, &new])? else { return Some(Err(NotYet)) };
     let pair = NamePair::of(staging, &old, &new);

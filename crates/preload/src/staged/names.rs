@@ -7,10 +7,14 @@ use std::{
 };
 
 use forebay_stage::{FolderKey, NameState, NamedImage, ProgramImage};
+use rustix::{
+    fs::{AtFlags, FileType},
+    io::Errno,
+};
 
 use super::{
     name_turn::{NotYet, in_turn, lock_names},
-    place::{LastLink, StagedPlace, ends_with_slash, has_numbers, named, opened},
+    place::{LastLink, StagedPlace, ends_with_slash, folders_of, has_numbers, named, opened},
     run_staging::{c_path, has_any, staging, work},
     settle::settle,
 };
@@ -102,6 +106,29 @@ pub(crate) fn real_path(path: &CStr) -> Option<CString> {
 pub(crate) fn made_name(folder: RawFd, path: &CStr) -> bool {
     let found = || is_in_area(&named(folder, path)?.image).then_some(());
     may_be_staged(folder, path) && work(found).is_some()
+}
+
+/// Whether `path`, at which the kernel found nothing, has a staged file in the place of a folder: at the destination the kernel would have said so.
+pub(crate) fn has_file_for_folder(folder: RawFd, path: &CStr) -> bool {
+    let is_file = || {
+        for above in folders_of(path.to_bytes()) {
+            let above = CString::new(above).ok()?;
+            match rustix::fs::statat(opened(folder)?, &above, AtFlags::empty()) {
+                // It may have come to its destination since.
+                Ok(facts) => {
+                    return (FileType::from_raw_mode(facts.st_mode) != FileType::Directory).then_some(());
+                }
+                Err(Errno::NOENT) => {}
+                Err(_) => return None,
+            }
+            let by_link = || StagedPlace::of(folder, &above, LastLink::Followed)?.image();
+            if named(folder, &above).or_else(by_link).is_some() {
+                return Some(());
+            }
+        }
+        None
+    };
+    may_be_staged(folder, path) && work(is_file).is_some()
 }
 
 /// Whether the image is in the area still. Names of those that are not are removed at the launcher's next look.

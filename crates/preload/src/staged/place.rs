@@ -144,6 +144,16 @@ fn split(path: &[u8]) -> Option<(&OsStr, &OsStr)> {
     is_name.then(|| (OsStr::from_bytes(above), OsStr::from_bytes(name)))
 }
 
+/// The paths that have to be folders for `path` to lead anywhere, the longest first.
+pub(super) fn folders_of(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::successors(folder_of(path), |path| folder_of(path))
+}
+
+fn folder_of(path: &[u8]) -> Option<&[u8]> {
+    let last = path.iter().rposition(|byte| *byte == b'/')?;
+    Some(without_slashes(&path[..last])).filter(|above| !above.is_empty())
+}
+
 /// Whether `path` is one that only a folder may have.
 pub(super) fn ends_with_slash(path: &std::ffi::CStr) -> bool {
     path.to_bytes().ends_with(b"/")
@@ -169,5 +179,13 @@ mod tests {
         assert_eq!((split("a/"), split("a/."), split("..")), (None, None, None));
         assert_eq!(without_slashes(b"a/b//"), b"a/b");
         assert_eq!((without_slashes(b"//"), without_slashes(b"a")), (&b""[..], &b"a"[..]));
+    }
+
+    #[test]
+    fn what_stands_before_a_slash_is_to_be_a_folder() {
+        let folders = |path: &'static str| folders_of(path.as_bytes()).collect::<Vec<_>>();
+        assert_eq!(folders("/a/b//c"), [&b"/a/b"[..], b"/a"]);
+        assert_eq!(folders("a/b/"), [&b"a/b"[..], b"a"]);
+        assert!(folders("a").is_empty() && folders("/a").is_empty() && folders("//").is_empty());
     }
 }

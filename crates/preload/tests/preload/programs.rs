@@ -89,6 +89,16 @@ fn links_lead_to_one_copy_and_processes_of_a_run_share_it() {
 }
 
 #[test]
+fn forked_children_that_open_files_are_counted_each_whatever_their_parent_opened_before() {
+    let set = Set::new(&[("a", 1000)]);
+    let script = "import os, sys\nfor child in (True, False, True):\n    open(sys.argv[1]).close()\n    if os.fork() == 0:\n        \
+                  if child: open(sys.argv[1]).close()\n        os._exit(0)\n    os.wait()";
+    let ran = set.run("python3", &["-c", script, set.path("a").to_str().unwrap()]);
+    assert_eq!(ran.good(), "");
+    assert_eq!(ran.count(RunCounter::Processes), 3, "{:?}", ran.counts);
+}
+
+#[test]
 fn programs_that_read_one_file_at_once_fetch_it_about_once_together() {
     let set = Set::new(&[("a", 8 << 20)]);
     let script = format!("for i in 1 2 3 4; do cat {} | sha256sum & done; wait", set.path("a").display());

@@ -92,6 +92,23 @@ fn a_name_of_a_staged_file_is_waited_for_as_long_as_others_are_at_it() {
 }
 
 #[test]
+fn a_staged_file_in_the_place_of_a_folder_is_refused_as_the_kernel_refuses_it() {
+    let place = StagedSet::new();
+    let plain = place.set.origin().with_file_name("plain");
+    fs::create_dir(&plain).unwrap();
+    let wanted = place.set.plain(c_program("staged_calls")).arg("below").arg(&plain).output().unwrap();
+    let wanted = String::from_utf8_lossy(&wanted.stdout).into_owned();
+    assert!(wanted.contains("stat: Not a directory"), "{wanted}");
+    let ours = place.output("below");
+    let mut path = "";
+    for (ours, wanted) in ours.lines().zip(wanted.lines()) {
+        path = if wanted.contains(": ") { path } else { wanted };
+        assert_eq!(ours, wanted, "{path}");
+    }
+    assert_eq!(ours.lines().count(), wanted.lines().count());
+}
+
+#[test]
 fn variables_may_be_set_while_other_threads_open_and_write() {
     let place = StagedSet::new();
     for _ in 0..2 {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void told(const char *what, int answer) { printf("%s: %s\n", what, answer < 0 ? strerror(errno) : "done"); }
@@ -39,6 +40,40 @@ static int names(void) {
     told("write", added("moving", "MORE"));
     close(kept[0]);
     close(kept[1]);
+    return 0;
+}
+
+/* Names with a staged file in the place of a folder, and of none at all. */
+static int below(void) {
+    const char *paths[] = {"one/", "one//", "one/x", "one/x/y", "one/..", "link/x", "link/", "sub/one/x", "none/x", "none/", "sub/none", "missing/x"};
+    struct stat s;
+    char text[16];
+    mkdir("sub", 0755);
+    if (made("one", "first") != 0 || made("sub/one", "second") != 0 || symlink("one", "link") != 0 || symlink("none", "missing") != 0) return 1;
+    /* Open for writing: the launcher leaves both alone. */
+    open("one", O_WRONLY), open("sub/one", O_WRONLY);
+    for (unsigned i = 0; i < sizeof paths / sizeof *paths; i++) {
+        puts(paths[i]);
+        told("open", open(paths[i], O_RDONLY));
+        told("write", open(paths[i], O_WRONLY));
+        told("make", open(paths[i], O_WRONLY | O_CREAT | O_EXCL, 0600));
+        told("openat", openat(AT_FDCWD, paths[i], O_RDONLY));
+        told("fopen", fopen(paths[i], "r") == NULL ? -1 : 0);
+        told("stat", stat(paths[i], &s));
+        told("lstat", lstat(paths[i], &s));
+        told("fstatat", fstatat(AT_FDCWD, paths[i], &s, 0));
+        told("access", access(paths[i], F_OK));
+        told("readlink", readlink(paths[i], text, sizeof text));
+        told("chmod", chmod(paths[i], 0600));
+        told("truncate", truncate(paths[i], 0));
+        told("unlink", unlink(paths[i]));
+        told("remove", remove(paths[i]));
+        told("rmdir", rmdir(paths[i]));
+        told("rename from", rename(paths[i], "other"));
+        told("rename to", rename("sub/one", paths[i]));
+        told("symlink", symlink("x", paths[i]));
+        remove(paths[i]);
+    }
     return 0;
 }
 
@@ -96,6 +131,7 @@ static int handlers(void) {
 int main(int count, char **words) {
     if (count != 3 || chdir(words[2]) != 0) return 2;
     if (strcmp(words[1], "names") == 0) return names();
+    if (strcmp(words[1], "below") == 0) return below();
     if (strcmp(words[1], "variables") == 0) return variables();
     return handlers();
 }

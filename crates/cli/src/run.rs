@@ -26,7 +26,7 @@ Examples:
 Files under --origin that the program opens for reading come from the tiers, and are copied there behind it; all else is as \
 without forebay. Signals go on to the program, and its exit code is that of this command, which ends by the same signal where one \
 ended the program. A summary of all its processes goes to standard error at the end: with --json as one line, program, \
-origin, exit_code, signal, started_unix_s, seconds, counters{by name}, answered_by_tiers, tiers[name, used, quota, left_out], \
+origin, exit_code, signal, started_unix_s, seconds, counters{by name}, origin_reads_saved, tiers[name, used, quota, left_out], \
 notes[]. An error \
 of this command is a line there too, and with --json an object of error and kind behind it: standard output is the program's. \
 With --hdf5 alone the program takes the place of this command, and there is no summary. Exit codes of this command: 127 \

@@ -131,16 +131,7 @@ pub(crate) fn json_of(item: &ItemStatus) -> Value {
         "pid": item.pid,
         "deserted": item.is_deserted,
         "since": since.as_secs_f64(),
-        "error": error_of(item),
-    })
-}
-
-/// Why the destination refused an item. What was noted while its process lived names `stage drain`, which asks processes.
-fn error_of(item: &ItemStatus) -> Option<String> {
-    let error = item.error.as_ref()?;
-    Some(match item.is_deserted {
-        true => error.replace("'forebay stage drain' tries again", "'forebay recover' tries again"),
-        false => error.clone(),
+        "error": item.error,
     })
 }
 
@@ -153,7 +144,7 @@ pub(crate) fn lines(item: &ItemStatus) -> Vec<String> {
     let size = show::size(item.bytes);
     let destination = show::visible(&item.destination.display().to_string());
     let mut lines = vec![format!("{}  {:<8} {size:>10}  {owner}  {destination}", item.id, item.state.word())];
-    lines.extend(error_of(item).map(|error| format!("    {}", show::message(&error))));
+    lines.extend(item.error.iter().map(|error| format!("    {}", show::message(error))));
     lines
 }
 

@@ -25,9 +25,9 @@ pub struct LaunchSummary {
     pub seconds: f64,
     /// What was counted, by the names of [`RunCounter`].
     pub counters: BTreeMap<&'static str, u64>,
-    /// What tiers answered: reads, first ones of blocks that the background had placed among them, and opens of copies, whose reads
-    /// are the kernel's.
-    pub answered_by_tiers: u64,
+    /// Reads of the program, an open of a whole copy as one of them, less the requests that the origin got: those of readers, and
+    /// those of the background that places files.
+    pub origin_reads_saved: u64,
     /// What each tier held at the end.
     pub tiers: Vec<HeldTier>,
     /// What the user ought to know.
@@ -62,7 +62,8 @@ impl LaunchSummary {
     pub(crate) fn note_counters(&mut self, counters: &RunCounters) {
         let counted = counters.snapshot();
         self.counters = counted.iter().map(|(counter, count)| (counter.name(), *count)).collect();
-        self.answered_by_tiers = self.get(RunCounter::TierReads) + self.get(RunCounter::OpensOnCopy);
+        let reads = self.get(RunCounter::Reads) + self.get(RunCounter::OpensOnCopy);
+        self.origin_reads_saved = reads.saturating_sub(self.get(RunCounter::OriginReads));
         if self.opens() + self.get(RunCounter::StagedOpens) == 0 {
             self.notes.push(format!(
                 "no open under {} was seen: the program reads nothing there, or bypasses the C library as static programs, Go and \
@@ -100,13 +101,14 @@ impl LaunchSummary {
                 time_text(self.seconds)
             ));
             lines.push(format!(
-                "reads: {} of {}; tiers: {} in {}; origin: {} in {}; waited {}",
+                "reads: {} of {}; tiers: {} in {}; origin: {} in {}; {} saved; waited {}",
                 count(get(RunCounter::Reads)),
                 bytes(get(RunCounter::Bytes)),
                 bytes(get(RunCounter::TierBytes)),
                 count(get(RunCounter::TierReads)),
                 bytes(get(RunCounter::OriginBytes)),
                 count(get(RunCounter::OriginReads)),
+                counted(self.origin_reads_saved, "origin read", "origin reads"),
                 time_text(seconds(get(RunCounter::WaitNanoseconds)))
             ));
         }
@@ -175,9 +177,9 @@ impl LaunchSummary {
                 format!("in {}", counted(get(RunCounter::OriginReads), "read", "reads")),
             ),
             tile(
-                "Answered by tiers",
-                count(self.answered_by_tiers),
-                "reads and opens of copies, whose own reads are uncounted".into(),
+                "Origin reads saved",
+                count(self.origin_reads_saved),
+                "and all reads of whole copies but one each".into(),
             ),
             tile(
                 "Waited for the origin",
@@ -292,16 +294,25 @@ mod tests {
             (RunCounter::Processes, 3),
             (RunCounter::OpensManaged, 1200),
             (RunCounter::OpensOnCopy, 200),
-            (RunCounter::TierReads, 50),
+            (RunCounter::Reads, 60),
+            (RunCounter::TierReads, 58),
+            (RunCounter::OriginReads, 8),
             (RunCounter::OriginBytes, 1 << 20),
         ]);
         let text = summary.lines().join("\n");
         assert!(text.contains("1,200 opens under /pfs/set, 200 of them on whole copies"), "{text}");
-        assert!(text.contains("origin: 1.00 MiB in 0; waited 0 s"), "{text}");
-        assert!(!text.contains("saved"), "what the background placed first was not saved: {text}");
+        assert!(text.contains("origin: 1.00 MiB in 8; 252 origin reads saved; waited 0 s"), "{text}");
         assert!(summary.html().contains("From the origin"));
         let json: serde_json::Value = serde_json::from_str(&summary.json()).unwrap();
-        assert_eq!((&json["counters"]["tier_reads"], &json["answered_by_tiers"]), (&50.into(), &250.into()));
+        assert_eq!((&json["counters"]["tier_reads"], &json["origin_reads_saved"]), (&58.into(), &252.into()));
+    }
+
+    #[test]
+    fn first_reads_of_what_the_background_placed_are_not_saved() {
+        let first = [(RunCounter::Reads, 8), (RunCounter::TierReads, 7), (RunCounter::OriginReads, 8)];
+        assert_eq!(summary_of(&first).origin_reads_saved, 0);
+        let placed_in_pieces = [(RunCounter::Reads, 1), (RunCounter::OriginReads, 3)];
+        assert_eq!(summary_of(&placed_in_pieces).origin_reads_saved, 0);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
@@ -21,7 +22,10 @@ import pytest
 import forebay
 
 # Saved indexes of another build must not answer for this one.
-os.environ.setdefault("FOREBAY_CACHE", tempfile.mkdtemp(prefix="forebay-index-"))
+if "FOREBAY_CACHE" not in os.environ:
+    os.environ["FOREBAY_CACHE"] = own_index = tempfile.mkdtemp(prefix="forebay-index-")
+    # Not at the end of processes that tests fork.
+    atexit.register(lambda owner: owner == os.getpid() and shutil.rmtree(own_index, ignore_errors=True), os.getpid())
 # Threads of PyTorch that wait for each other by turning take the cores from those that work.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

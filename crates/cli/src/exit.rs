@@ -51,19 +51,8 @@ fn code_of(kind: ErrorKind) -> u8 {
     }
 }
 
-/// Where an error is told as JSON, besides its line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ErrorJson {
-    /// Nowhere.
-    Nowhere,
-    /// On standard output, as the answers of commands are.
-    Output,
-    /// On standard error: standard output is that of a program.
-    Error,
-}
-
-/// Says what went wrong, if anything, and what to know besides, and gives the exit code.
-pub(crate) fn code(done: Result<u8>, json: ErrorJson) -> u8 {
+/// Says what went wrong, if anything, and what to know besides, to `json` as data; gives the exit code.
+pub(crate) fn code(done: Result<u8>, json: Option<&mut dyn Write>) -> u8 {
     for warning in forebay::source::take_warnings() {
         let _ = writeln!(io::stderr(), "forebay: warning: {}", show::message(&warning.text));
     }
@@ -75,14 +64,11 @@ pub(crate) fn code(done: Result<u8>, json: ErrorJson) -> u8 {
         return SUCCESS;
     }
     let kind = error.kind();
-    // Nobody may be left to read it; the exit code says the same.
-    let answer = serde_json::json!({ "error": error.to_string(), "kind": format!("{kind:?}") });
-    if json == ErrorJson::Output {
-        let _ = writeln!(io::stdout(), "{answer}");
-    }
     let _ = writeln!(io::stderr(), "forebay: {}", show::message(&error.to_string()));
-    if json == ErrorJson::Error {
-        let _ = writeln!(io::stderr(), "{answer}");
+    // Nobody may be left to read it; the exit code says the same.
+    if let Some(output) = json {
+        let answer = serde_json::json!({ "error": error.to_string(), "kind": format!("{kind:?}") });
+        let _ = writeln!(output, "{answer}");
     }
     code_of(kind)
 }

@@ -68,15 +68,16 @@ mod value;
 mod verdict;
 mod wrap;
 
-use std::{cell::Cell, ffi::OsString, io::Write};
+use std::{
+    cell::Cell,
+    ffi::OsString,
+    io::{self, Write},
+};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use forebay::{Error, IndexCache, Locator, Opened, Result};
 
-use crate::{
-    color::{ColorMode, Paint},
-    exit::ErrorJson,
-};
+use crate::color::{ColorMode, Paint};
 
 /// Feeds AI training from scientific data, in place.
 #[derive(Debug, Parser)]
@@ -231,10 +232,10 @@ pub fn run_as(program: Vec<OsString>, args: impl IntoIterator<Item = OsString>) 
         Command::Hdf5Try(args) => hdf5_env::run_try(args).map(whole),
         Command::Completions { shell } => completions(*shell).map(whole),
     };
-    let json = match &cli.command {
-        _ if !context.json || context.error_was_shown.get() => ErrorJson::Nowhere,
-        Command::Run(_) => ErrorJson::Error,
-        _ => ErrorJson::Output,
+    // Of a run standard output is the program's.
+    let mut output: Box<dyn Write> = match &cli.command {
+        Command::Run(_) => Box::new(io::stderr()),
+        _ => Box::new(io::stdout()),
     };
-    exit::code(done, json)
+    exit::code(done, (context.json && !context.error_was_shown.get()).then_some(&mut output))
 }

@@ -59,7 +59,7 @@ pub(crate) fn opened(fd: RawFd, by: OpenedBy) {
             path = kernel::path_of(fd)?;
         }
         let identity = kernel::current_identity(fd).filter(|_| prefix::covers(&path))?;
-        run_counts::begin();
+        run_counts::begin(inside::process());
         run_counts::add(RunCounter::OriginOpens, 1);
         if flags.intersects(OFlags::WRONLY | OFlags::RDWR) {
             run_counts::add(RunCounter::OpensLeft, 1);

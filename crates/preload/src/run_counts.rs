@@ -12,18 +12,17 @@ use std::{
 use forebay_scratch::{RunCounter, RunCounters};
 use forebay_source::descriptors;
 
-use crate::{inside, run_variables};
+use crate::run_variables;
 
 static COUNTERS: OnceLock<Option<RunCounters>> = OnceLock::new();
 /// Which process was counted last: a forked child has its parent's counters, and is one more.
 static COUNTED: AtomicU32 = AtomicU32::new(0);
 
-/// Opens the counters of the run, and counts this process, once; what is not there is not counted.
-pub(crate) fn begin() {
+/// Opens the counters of the run, and counts `process`, which this is, once; what is not there is not counted.
+pub(crate) fn begin(process: u32) {
     if COUNTERS.get().is_none() {
         open();
     }
-    let process = inside::process();
     if COUNTED.load(Relaxed) != process && COUNTED.swap(process, Relaxed) != process {
         add(RunCounter::Processes, 1);
     }

@@ -114,7 +114,7 @@ fn take_inside(fd: RawFd, len: u64) -> RoomAnswer {
         set_credit(fd, OTHER_FILE);
         return RoomAnswer::NoneNeeded;
     }
-    run_counts::begin();
+    run_counts::begin(inside::process());
     let Some(notice) = staging().and_then(|staging| staging.room.notice()) else {
         set_credit(fd, STAGED | OTHER_FILE);
         return RoomAnswer::Taken;

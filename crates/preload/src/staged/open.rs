@@ -251,7 +251,7 @@ fn make(staging: &RunStaging, call: &OpenCall<'_>, place: &StagedPlace) -> Optio
         return None;
     }
     // From now on all processes of the run look for names of staged files.
-    run_counts::begin();
+    run_counts::begin(inside::process());
     run_counts::add(RunCounter::StagedOpens, 1);
     Some(fd)
 }

@@ -112,7 +112,7 @@ pub(super) fn has_any() -> bool {
 
 /// The same within work of ours.
 pub(super) fn has_any_inside() -> bool {
-    run_counts::begin();
+    run_counts::begin(inside::process());
     run_counts::get(RunCounter::StagedOpens).is_some_and(|count| count > 0)
 }
 

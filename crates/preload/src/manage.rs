@@ -147,7 +147,7 @@ pub(crate) fn unlay(fd: RawFd) {
         let file = managed(fd)?;
         back_to_origin(&file);
         run_counts::add(RunCounter::LocksSwapped, 1);
-        // Programs that lock a file read it: bytes still come from the copy, as long as the file is the one it was.
+        // SWMR readers of HDF5 read on after the lock: bytes still come from the copy, as long as the file is the one it was.
         if file.is_shared() { None } else { read_by_blocks(fd, file.identity) }
     });
 }

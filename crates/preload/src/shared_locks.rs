@@ -2,24 +2,20 @@
 //!
 //! The lock is taken by the descriptor of the origin that is kept beside the copy, which is a duplicate of the one that the program opened. The number stays on the
 //! copy, so that the kernel goes on reading by it, at its own speed and whatever file the number leads to. A lock is the moment from which the changes of
-//! others have to be seen: the origin is compared once the lock is there, and laid over the number where it has changed.
+//! others have to be seen: the origin is compared once the lock is there, and laid over the number where it has changed. As long as the lock is held, nobody
+//! who asks for locks writes.
 //!
-//! As long as the lock is held, nobody who asks for locks writes. But a writer of HDF5 in SWMR mode has given up its own before, and readers expect to see what it
-//! writes. The origin is therefore compared once more before a read, once in each tick of the kernel's coarse clock (1 to 10 ms, by which files are stamped
-//! too): that clock is read without a system call, and to ask before each read took 0.22 us.
-//!
-//! Any other lock lays the origin over the number, and so does the end of a shared one: each read asks then.
+//! Whoever unlocks the file and reads on expects others to write: a reader of HDF5 in SWMR mode unlocks right after the open. The origin is laid over the number
+//! then, as it is by every other lock, and each read asks whether the file has changed.
 
 use std::{os::fd::RawFd, sync::Arc};
 
 use forebay_scratch::RunCounter;
 use libc::c_int;
-use rustix::time::ClockId;
 
 use crate::{
     back_to_origin::{back_to_origin, managed},
-    inherited, inside,
-    kernel::{self, KernelIdentity},
+    inherited, inside, kernel,
     manage::unlay,
     program_file::{ByteSource, ProgramFile},
     run_counts,
@@ -37,36 +33,14 @@ pub(crate) fn flocked(fd: RawFd, operation: c_int, lock: impl Fn(RawFd) -> c_int
     let answer = lock(origin);
     if answer == 0 {
         let _compared = inside::run(|| {
-            compare(&file, kernel::current_identity(origin));
+            if kernel::current_identity(origin) != Some(file.identity) {
+                back_to_origin(&file);
+                run_counts::add(RunCounter::Invalidated, 1);
+            }
             Some(())
         });
     }
     answer
-}
-
-/// Lays the origin, which is `found` now, over the numbers that are open on its copy where it has changed.
-fn compare(file: &Arc<ProgramFile>, found: Option<KernelIdentity>) {
-    if found != Some(file.identity) {
-        back_to_origin(file);
-        run_counts::add(RunCounter::Invalidated, 1);
-    }
-}
-
-/// The program is about to read by `fd`, which is open on a copy that it has locked: the origin is compared, once in each tick of the clock. No server is asked.
-pub(crate) fn look(fd: RawFd) {
-    let now = rustix::time::clock_gettime(ClockId::MonotonicCoarse);
-    // Times that differ by a multiple of 50 days are taken for one.
-    let time = now.tv_sec.wrapping_mul(1000).wrapping_add(now.tv_nsec / 1_000_000);
-    let Ok(time) = u32::try_from(time & i64::from(u32::MAX)) else { return };
-    if !slots::is_first_look(fd, time) {
-        return;
-    }
-    let _compared = inside::run(|| {
-        let file = managed(fd)?;
-        let ByteSource::Copy { origin, .. } = &*file.bytes else { return None };
-        compare(&file, kernel::identity(kernel::number(&**origin)));
-        Some(())
-    });
 }
 
 /// The origin beside the copy that `fd` is open on, and the file that keeps it open; nothing where `fd` itself has to be locked: others that share it may
@@ -80,7 +54,6 @@ fn origin_to_lock(fd: RawFd) -> Option<(RawFd, Arc<ProgramFile>)> {
         let ByteSource::Copy { origin, .. } = &*file.bytes else { return None };
         // Before it is there: another thread may start a program meanwhile.
         file.lock_beside();
-        slots::lock(fd);
         Some((kernel::number(&**origin), file))
     })
 }

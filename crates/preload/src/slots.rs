@@ -12,7 +12,7 @@ use std::{
     sync::{
         Arc,
         atomic::{
-            AtomicI32, AtomicU8, AtomicU32,
+            AtomicI32, AtomicU8,
             Ordering::{Acquire, Relaxed, Release},
         },
     },
@@ -39,16 +39,12 @@ pub(crate) enum SlotKind {
 
 /// [`SlotKind::Copy`], while the origin is laid over the number: who moves its position waits until that is done.
 const MOVING: u8 = 3;
-/// [`SlotKind::Copy`], under a shared lock of the program: whether the origin has changed is asked now and then.
-const LOCKED: u8 = 4;
 
 /// Numbers from here on are never managed.
 const COUNT: usize = 1 << 17;
 
 static KINDS: [AtomicU8; COUNT] = [const { AtomicU8::new(0) }; COUNT];
 static FILES: [ArcSwapOption<ProgramFile>; COUNT] = [const { ArcSwapOption::const_empty() }; COUNT];
-/// When somebody looked last whether the origin of a locked copy has changed.
-static LOOKED: [AtomicU32; COUNT] = [const { AtomicU32::new(0) }; COUNT];
 /// The highest number that was ever managed.
 static HIGHEST: AtomicI32 = AtomicI32::new(-1);
 static NUMBERS: ProcessLock = ProcessLock::new();
@@ -71,13 +67,13 @@ fn index(fd: RawFd) -> Option<usize> {
 #[inline]
 pub(crate) fn kind(fd: RawFd) -> SlotKind {
     match index(fd).map_or(0, |index| KINDS[index].load(Acquire)) {
-        1 | MOVING | LOCKED => SlotKind::Copy,
+        1 | MOVING => SlotKind::Copy,
         2 => SlotKind::Blocks,
         _ => SlotKind::Plain,
     }
 }
 
-/// True where the kernel reads by `fd`, nothing is laid over it at the moment, and nobody has to be asked before.
+/// True where the kernel reads by `fd`, and nothing is laid over it at the moment.
 #[inline]
 pub(crate) fn is_read_by_kernel(fd: RawFd) -> bool {
     index(fd).is_none_or(|index| KINDS[index].load(Acquire) < SlotKind::Blocks as u8)
@@ -86,28 +82,8 @@ pub(crate) fn is_read_by_kernel(fd: RawFd) -> bool {
 /// Has those who read by `fd`, which is open on a copy, wait until it is cleared.
 pub(crate) fn hold_readers(fd: RawFd) {
     if let Some(index) = index(fd) {
-        let moving = |kind| matches!(kind, 1 | LOCKED).then_some(MOVING);
-        let _is_copy = KINDS[index].fetch_update(Release, Relaxed, moving);
+        let _is_copy = KINDS[index].compare_exchange(SlotKind::Copy as u8, MOVING, Release, Relaxed);
     }
-}
-
-/// Notes that the program locks the copy that `fd` is open on.
-pub(crate) fn lock(fd: RawFd) {
-    if let Some(index) = index(fd) {
-        LOOKED[index].store(0, Relaxed);
-        let _is_copy = KINDS[index].compare_exchange(SlotKind::Copy as u8, LOCKED, Release, Relaxed);
-    }
-}
-
-/// True where `fd` is open on a copy that the program has locked.
-pub(crate) fn is_locked(fd: RawFd) -> bool {
-    index(fd).is_some_and(|index| KINDS[index].load(Acquire) == LOCKED)
-}
-
-/// True for the first that comes with this `time` to look whether the origin of the copy that `fd` is open on has changed.
-pub(crate) fn is_first_look(fd: RawFd, time: u32) -> bool {
-    index(fd)
-        .is_some_and(|index| LOOKED[index].load(Relaxed) != time && LOOKED[index].swap(time, Relaxed) != time)
 }
 
 /// Waits until nothing is laid over `fd` any more. Called as work of ours.
@@ -131,10 +107,8 @@ pub(crate) fn file(fd: RawFd) -> Option<Arc<ProgramFile>> {
 pub(crate) fn set(fd: RawFd, kind: SlotKind, file: Arc<ProgramFile>) -> bool {
     let Some(index) = index(fd) else { return false };
     HIGHEST.fetch_max(fd, Relaxed);
-    // A duplicate of one that the program has locked.
-    let is_locked = kind == SlotKind::Copy && file.is_locked_beside();
     FILES[index].store(Some(file));
-    KINDS[index].store(if is_locked { LOCKED } else { kind as u8 }, Release);
+    KINDS[index].store(kind as u8, Release);
     true
 }
 

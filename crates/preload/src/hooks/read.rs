@@ -13,7 +13,7 @@ use super::exported;
 use crate::{
     inside, kernel, manage, own_numbers,
     program_file::{BlockReader, ByteSource, ProgramFile},
-    real, shared_locks,
+    real,
     slots::{self, SlotKind},
 };
 
@@ -104,10 +104,6 @@ fn wait_for_turn(fd: c_int) {
 #[cold]
 unsafe fn read_on(fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
     inside::end_if_cancelled();
-    if slots::is_locked(fd) {
-        shared_locks::look(fd);
-        return None;
-    }
     if slots::kind(fd) != SlotKind::Blocks {
         wait_for_turn(fd);
         return None;
@@ -137,10 +133,6 @@ unsafe fn read_on(fd: c_int, parts: &[iovec]) -> Option<ssize_t> {
 #[cold]
 unsafe fn read_at(fd: c_int, parts: &[iovec], at: off_t) -> Option<ssize_t> {
     inside::end_if_cancelled();
-    if slots::is_locked(fd) {
-        shared_locks::look(fd);
-        return None;
-    }
     let at = u64::try_from(at).ok().filter(|_| !is_nowhere(parts))?;
     if let [part] = parts {
         // SAFETY: as the caller promises.
@@ -352,7 +344,7 @@ exported! {
 #[cold]
 fn seek_alone(fd: c_int, seek: &dyn Fn() -> off_t) -> off_t {
     // Work of ours may hold the position itself.
-    if !inside::is_program() || slots::is_locked(fd) {
+    if !inside::is_program() {
         return seek();
     }
     if slots::kind(fd) != SlotKind::Blocks {

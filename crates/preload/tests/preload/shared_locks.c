@@ -115,16 +115,6 @@ static void locked_again(const char *path) {
     close(fd);
 }
 
-/* As writers and readers of HDF5 do in SWMR mode: who writes has no lock, and who reads holds one. */
-static void written_under_a_lock(const char *path) {
-    char byte[2] = {0};
-    int fd = open(path, O_RDONLY);
-    flock(fd, LOCK_SH), show("locked", fd), lseek(fd, 0, SEEK_SET);
-    changed(path, 4, 0), usleep(30000), show("a while later", fd);
-    printf("read %zd ", read(fd, byte, 1)), printf("%d at %ld\n", byte[0], (long)lseek(fd, 0, SEEK_CUR));
-    close(fd);
-}
-
 /* The number is another file's, by calls that no library sees. */
 static void closed(const char *path, const char *other) {
     int fd = open(path, O_RDONLY);
@@ -137,6 +127,6 @@ static void closed(const char *path, const char *other) {
 
 int main(int count, char **paths) {
     held(paths[1]), started(paths[1], "execvp"), started(paths[1], "posix_spawn");
-    waited_for(paths[2]), unlocked(paths[3]), locked_again(paths[4]), written_under_a_lock(paths[6]), closed(paths[1], paths[5]);
+    waited_for(paths[2]), unlocked(paths[3]), locked_again(paths[4]), closed(paths[1], paths[5]);
     return 0;
 }

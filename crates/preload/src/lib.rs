@@ -27,7 +27,6 @@
 //! | `slots` | which descriptors those are: a table by number |
 //! | `manage` | from a descriptor that was just opened to a managed one, and what becomes of it |
 //! | `back_to_origin` | the origin, laid over the numbers that are open on a copy |
-//! | `shared_locks` | shared locks on copies, taken by the origin beside them: the number stays on the copy |
 //! | `own_writes` | a file that the program itself begins to write to |
 //! | `give_way` | descriptors of ours that are closed where the program needs their numbers |
 //! | `copy_maps` | maps of copies, replaced by maps of the origin when the program writes to the file |
@@ -72,7 +71,6 @@ mod real;
 mod reopened;
 mod run_counts;
 mod run_variables;
-mod shared_locks;
 mod slots;
 mod staged;
 mod writers;

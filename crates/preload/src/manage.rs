@@ -147,7 +147,7 @@ pub(crate) fn unlay(fd: RawFd) {
         let file = managed(fd)?;
         back_to_origin(&file);
         run_counts::add(RunCounter::LocksSwapped, 1);
-        // SWMR readers of HDF5 read on after the lock: bytes still come from the copy, as long as the file is the one it was.
+        // HDF5 locks every file that it opens: bytes still come from the copy, as long as the file is the one it was.
         if file.is_shared() { None } else { read_by_blocks(fd, file.identity) }
     });
 }

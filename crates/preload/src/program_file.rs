@@ -32,8 +32,6 @@ pub(crate) struct ProgramFile {
     pub(crate) bytes: ClosedInside<ByteSource>,
     /// True once another descriptor shares its position.
     is_shared: AtomicBool,
-    /// True once the program has taken a lock by the origin that is kept beside the copy.
-    is_locked_beside: AtomicBool,
     /// Forks before it was opened: after another one a child shares its position.
     forks: u32,
     /// Held from finding the position of a `read` to setting the next one.
@@ -87,7 +85,6 @@ impl ProgramFile {
             identity,
             bytes: ClosedInside(ManuallyDrop::new(bytes)),
             is_shared: AtomicBool::new(false),
-            is_locked_beside: AtomicBool::new(false),
             forks: inside::forks(),
             position: Mutex::new(()),
         }
@@ -101,16 +98,6 @@ impl ProgramFile {
     /// True when another descriptor, here or in another process, shares its position: `read` is then the kernel's.
     pub(crate) fn is_shared(&self) -> bool {
         self.is_shared.load(Relaxed) || self.forks != inside::forks()
-    }
-
-    /// Notes that a lock is taken by the origin that is kept beside the copy.
-    pub(crate) fn lock_beside(&self) {
-        self.is_locked_beside.store(true, Relaxed);
-    }
-
-    /// True where the origin that is kept beside the copy may have a lock.
-    pub(crate) fn is_locked_beside(&self) -> bool {
-        self.is_locked_beside.load(Relaxed)
     }
 
     /// What `body` gives while no other thread of this process moves the position.

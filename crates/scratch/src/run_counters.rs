@@ -84,7 +84,7 @@ counters! {
     PlacedBytes = "placed_bytes",
     /// Calls that were left to the C library because something inside went wrong.
     Fallbacks = "fallbacks",
-    /// Descriptors of copies that were given back to the origin because the program locked or unlocked them.
+    /// Descriptors of copies that were given back to the origin because the program locked them.
     LocksSwapped = "locks_swapped",
     /// Opens for writing, renames, truncations and removals of files that had copies in use.
     Invalidated = "invalidated",

@@ -6,7 +6,7 @@ use libc::{c_int, c_short, c_uint, off_t};
 
 use super::{exported, numbers::with_a_number};
 use crate::{
-    give_way, inside, kernel, manage, own_numbers, real, shared_locks,
+    give_way, inside, kernel, manage, own_numbers, real,
     slots::{self, SlotKind},
     staged,
 };
@@ -198,8 +198,9 @@ exported! {
 
     fn flock(fd: c_int, operation: c_int) -> c_int {
         let fd = own_numbers::as_seen(fd);
+        manage::unlay(fd);
         // SAFETY: above.
-        shared_locks::flocked(fd, operation, |fd| unsafe { real::flock(fd, operation) })
+        unsafe { real::flock(fd, operation) }
     }
 
     fn lockf(fd: c_int, command: c_int, len: off_t) -> c_int {

@@ -7,7 +7,7 @@
 use libc::{c_char, c_int, c_void};
 
 use super::{exported, names};
-use crate::{engine, inside, manage, real, shared_locks};
+use crate::{engine, inside, manage, real};
 
 /// Tells what was counted; in a child of `vfork`, whose parent goes on, nothing.
 fn publish() {
@@ -15,12 +15,6 @@ fn publish() {
         engine::publish();
         Some(())
     });
-}
-
-/// The process is about to become another program.
-fn leaving() {
-    publish();
-    shared_locks::before_exec();
 }
 
 /// Ends the process at once.
@@ -43,7 +37,7 @@ exported! {
     }
 
     fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
-        leaving();
+        publish();
         // SAFETY: above.
         unsafe { names::whole(path) };
         // SAFETY: above.
@@ -51,7 +45,7 @@ exported! {
     }
 
     fn execvp(path: *const c_char, arguments: *const *const c_char) -> c_int {
-        leaving();
+        publish();
         // SAFETY: above.
         unsafe { names::whole(path) };
         // SAFETY: above.
@@ -59,7 +53,7 @@ exported! {
     }
 
     fn execve(path: *const c_char, arguments: *const *const c_char, variables: *const *const c_char) -> c_int {
-        leaving();
+        publish();
         // SAFETY: above.
         unsafe { names::whole(path) };
         // SAFETY: above.
@@ -67,7 +61,7 @@ exported! {
     }
 
     fn execvpe(path: *const c_char, arguments: *const *const c_char, variables: *const *const c_char) -> c_int {
-        leaving();
+        publish();
         // SAFETY: above.
         unsafe { names::whole(path) };
         // SAFETY: above.
@@ -75,7 +69,7 @@ exported! {
     }
 
     fn fexecve(fd: c_int, arguments: *const *const c_char, variables: *const *const c_char) -> c_int {
-        leaving();
+        publish();
         // A copy is nothing that may be run.
         manage::unlay(fd);
         // SAFETY: above.
@@ -89,7 +83,7 @@ exported! {
         variables: *const *const c_char,
         flags: c_int,
     ) -> c_int {
-        leaving();
+        publish();
         // SAFETY: above; a path that is not null has one byte at least.
         if flags & libc::AT_EMPTY_PATH != 0 && !path.is_null() && unsafe { *path } == 0 {
             manage::unlay(folder);
@@ -106,7 +100,6 @@ exported! {
         arguments: *const *mut c_char,
         variables: *const *mut c_char,
     ) -> c_int {
-        shared_locks::before_exec();
         // SAFETY: above.
         unsafe {
             names::whole(path);
@@ -122,7 +115,6 @@ exported! {
         arguments: *const *mut c_char,
         variables: *const *mut c_char,
     ) -> c_int {
-        shared_locks::before_exec();
         // SAFETY: above.
         unsafe {
             names::whole(path);

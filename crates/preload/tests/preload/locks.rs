@@ -1,7 +1,5 @@
 //! Locks of programs hold as long as they do without the library.
 
-use forebay_scratch::RunCounter;
-
 use crate::support::{Set, c_program};
 
 #[test]
@@ -31,35 +29,4 @@ fn a_lock_costs_the_same_whatever_their_number() {
     let seconds: Vec<f64> = ran.split_whitespace().map(|word| word.parse().unwrap()).collect();
     println!("100 locks: {} s for the first, {} s after 700 others", seconds[0], seconds[1]);
     assert!(seconds[1] < 3.0 * seconds[0] + 0.02, "{seconds:?}");
-}
-
-#[test]
-fn shared_locks_are_those_of_the_file_and_what_others_wrote_before_is_read_under_them() {
-    let files = ["a", "b", "c", "d", "e"].map(|name| (name, 60_000));
-    let set = Set::new(&files);
-    set.same_each_anew(&c_program("shared_locks"), &files.map(|(name, _)| set.path(name)), &files);
-}
-
-#[test]
-fn under_a_shared_lock_the_kernel_reads_the_copy_until_the_program_unlocks_it() {
-    let set = Set::new(&[("a", 300_000)]);
-    set.place(&["a"]);
-    let script = |unlock: &str| {
-        format!(
-            "import os, fcntl, sys\nfd = os.open(sys.argv[1], os.O_RDONLY)\nfcntl.flock(fd, fcntl.LOCK_SH)\n\
-             for at in range(20): os.pread(fd, 1000, at)\n{unlock}\nos.close(fd)"
-        )
-    };
-    let path = set.path("a").display().to_string();
-    let run = |unlock: &str| set.run("python3", &["-c", &script(unlock), &path]);
-    let held = run("");
-    assert_eq!(held.good(), "");
-    let counts = |ran: &crate::support::Ran| {
-        [RunCounter::OpensOnCopy, RunCounter::LocksSwapped, RunCounter::Reads]
-            .map(|counter| ran.count(counter))
-    };
-    assert_eq!(counts(&held), [1, 0, 0], "{:?}", held.counts);
-    let unlocked = run("fcntl.flock(fd, fcntl.LOCK_UN)\nos.pread(fd, 1000, 5)");
-    assert_eq!(counts(&unlocked), [1, 1, 1], "{:?}", unlocked.counts);
-    assert_eq!(unlocked.count(RunCounter::OriginBytes), 0, "{:?}", unlocked.counts);
 }

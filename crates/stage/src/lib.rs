@@ -21,14 +21,13 @@
 //! | `redo_file`, `redo_state`, `redo_accept`, `redo_keeping`, `redo_drain`, `batch`, `pending`, `close_error` | updates: accepted, read, drained in place |
 //! | `redo_log`, `segment`, `memory_map`, `log_record` | the log: recycled segments of checked records, in files or in memory |
 //! | `journal`, `facts_file`, `stamp`, `item_name` | what outlives the process: what an item is, what its destination looked like |
-//! | `recover`, `recovery`, `recover_create`, `recover_update`, `survey`, `discard`, `broken_rename` | what killed processes left, found, finished or removed |
+//! | `recover`, `recovery`, `recover_create`, `recover_update`, `survey`, `discard` | what killed processes left, found, finished or removed |
 //! | `completion`, `counters`, `range_set` | milestones, counters, sets of bytes |
 //! | `process_end` | the end of the process |
 //! | `untrusted` | any bytes taken for the files of an area |
 
 mod area;
 mod batch;
-mod broken_rename;
 mod close_error;
 mod completion;
 mod counters;

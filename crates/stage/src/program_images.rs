@@ -16,15 +16,12 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     area::Area,
-    broken_rename::items_of_image,
-    discard::discard_item,
     drainers::Forced,
     image_state::image_name,
     journal::Journal,
     program_image::open_image,
     program_names::{FolderKey, NameState, ProgramNames},
     program_room::RoomPublisher,
-    room::journal_name,
     staged_file::Sealed,
     status::DrainProgress,
     survey::{item_ids, read_journal},
@@ -171,19 +168,18 @@ impl ProgramImages {
             }
         }
         ready.sort();
+        let before = self.draining.len();
         self.trouble = None;
-        let mut open = ids.len();
         for (_, id) in ready {
             // What cannot be taken over now is looked at again; it stays in the area.
-            match self.take_over(&id) {
-                Ok(is_over) => open -= usize::from(is_over),
-                Err(_) if self.folder.facts(journal_name(&id)).is_err() => open -= 1,
-                Err(error) => self.trouble = Some(error),
+            if let Err(error) = self.take_over(&id) {
+                self.trouble = Some(error);
             }
         }
         self.tell_wanted(&wanted, |id| known.contains(id) || ids.contains(id));
         self.tell_room(taken_room);
-        ImagesLeft { open, draining: self.draining.len() }
+        let taken = self.draining.len() - before;
+        ImagesLeft { open: ids.len() - taken, draining: self.draining.len() }
     }
 
     /// Has what somebody waits for drained, and says that it was looked at.
@@ -221,33 +217,15 @@ impl ProgramImages {
         is_wanted || since.elapsed() >= GRACE
     }
 
-    /// Ends a rename of the image that a program was killed in; false where `id` is given up by it. Called with the names locked.
-    fn end_rename(&self, id: &str) -> Result<bool> {
-        let items = items_of_image(&self.folder, id);
-        for given_up in items.iter().skip(1) {
-            let journal = read_journal(&self.folder, given_up)?;
-            if let Some((folder, name)) = name_of(&journal) {
-                let path = self.folder.path().join(image_name(given_up));
-                self.names.remove_name(NameState::Open, folder, &name, &path);
-            }
-            discard_item(&self.folder, given_up, &journal)?;
-        }
-        Ok(items.first().is_some_and(|first| first == id))
-    }
-
-    /// Takes over an image that was ready a moment ago; false where it has to be looked at again.
-    fn take_over(&mut self, id: &str) -> Result<bool> {
+    fn take_over(&mut self, id: &str) -> Result<()> {
         let _lock = self.names.lock()?;
         // Renamed or removed meanwhile where it is gone.
         let journal = read_journal(&self.folder, id)?;
         let image = open_image(&self.folder, id)?;
         if has_writers(&image)? {
-            return Ok(false);
+            return Ok(());
         }
         let (name, path) = (name_of(&journal), self.folder.path().join(image_name(id)));
-        if !self.end_rename(id)? {
-            return Ok(true);
-        }
         let older = match &name {
             Some((folder, name)) => self.names.seal(*folder, name, &path)?,
             None => None,
@@ -264,7 +242,7 @@ impl ProgramImages {
         self.draining.push(DrainingImage { id, image: path, name, sealed, is_wanted: false, unreserved });
         self.totals.files += 1;
         self.totals.bytes += bytes;
-        Ok(true)
+        Ok(())
     }
 
     /// Forgets images that programs have removed or renamed.

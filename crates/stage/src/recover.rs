@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
@@ -12,7 +12,6 @@ use forebay_scratch::{OwnFolder, SharedFolder, boot_id};
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
-    broken_rename::is_replaced,
     discard::{discard_item, remove_item},
     journal::Journal,
     publication::{self, PublishOrder},
@@ -92,8 +91,6 @@ pub fn recover(
     let items = items_in_order(&deserted);
     // Before anything is applied: afterwards the destination is not as any of them left it.
     let siblings = siblings_of(&items, &is_same_boot);
-    let replaced: HashSet<&String> =
-        items.iter().filter(|(folder, id)| is_replaced(folder, id)).map(|(_, id)| id).collect();
     for (folder, id) in &items {
         // Read only now: an earlier item for the same destination may have changed it.
         let journal = read_journal(folder, id);
@@ -104,7 +101,6 @@ pub fn recover(
             id,
             is_same_boot: journal.as_ref().is_ok_and(is_same_boot),
             is_forced: options.apply.contains(id),
-            is_replaced: replaced.contains(id),
             siblings: siblings.get(&destination).map_or(&[], Vec::as_slice),
             progress: &report,
         };
@@ -224,12 +220,7 @@ fn recover_item(
             recovered.refused.push(status);
         }
         (RecoverVerdict::Finish, Ok(())) => recovered.finished.push(status),
-        (RecoverVerdict::Discard, Ok(())) => {
-            if recovery.is_replaced {
-                status.error = Some("was being renamed: another item has its bytes".to_owned());
-            }
-            recovered.discarded.push(status);
-        }
+        (RecoverVerdict::Discard, Ok(())) => recovered.discarded.push(status),
     }
     // Where the user has had enough, the rest is left as it is.
     recovery.tell(0)

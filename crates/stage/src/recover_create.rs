@@ -30,9 +30,6 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
     if journal.is_published()? {
         return Ok(RecoverVerdict::Finish);
     }
-    if recovery.is_replaced && !recovery.is_forced {
-        return Ok(RecoverVerdict::Discard);
-    }
     if journal.image.is_none() {
         return if journal.is_shared { judge_unsealed(recovery) } else { Ok(RecoverVerdict::Discard) };
     }

@@ -45,8 +45,6 @@ pub(crate) struct Recovery<'a> {
     pub(crate) is_same_boot: bool,
     /// Whether the user has said that the destination may be overwritten.
     pub(crate) is_forced: bool,
-    /// Whether another item has the same image, and counts in its place.
-    pub(crate) is_replaced: bool,
     /// The updates of the same destination that killed processes left, this one among them.
     pub(crate) siblings: &'a [UpdateSibling],
     pub(crate) progress: &'a dyn Fn(u64) -> ControlFlow<()>,

@@ -126,65 +126,6 @@ fn a_file_that_is_still_open_is_said_and_recover_takes_it_when_it_is_closed() {
     assert_eq!(recovered().finished.len(), 0);
 }
 
-/// Ends the launcher as if it had been killed, and recovers what it and its programs left.
-fn recovered(place: Place) -> (TempDir, Vec<String>) {
-    let Place { root, area, images } = place;
-    drop(images);
-    area.close().unwrap();
-    drop(area);
-    let recovered = recover(&root.path().join("area"), &RecoverOptions::default(), &on).unwrap();
-    assert_eq!((recovered.refused, recovered.in_use), (vec![], vec![]));
-    let names = fs::read_dir(root.path().join("out")).unwrap().map(|entry| entry.unwrap().file_name());
-    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
-    names.sort();
-    (root, names)
-}
-
-#[test]
-fn a_file_whose_rename_was_broken_off_has_one_name_and_that_is_the_new_one() {
-    for is_recovered in [true, false] {
-        let mut place = Place::new();
-        let (mut file, image) = place.open("a.tmp");
-        file.write_all(b"checkpoint").unwrap();
-        drop(file);
-        let (older, replaced) = place.open("a");
-        drop(older);
-        let renamed = image.also_for(&place.out("a")).unwrap();
-        let key = FolderKey::at(place.out("").as_path()).unwrap();
-        place.names().set(key, OsStr::new("a"), &renamed.path()).unwrap();
-        replaced.discard();
-        let (root, names) = if is_recovered {
-            recovered(place)
-        } else {
-            place.images.finish(Duration::ZERO, &on).unwrap();
-            assert_eq!((place.names().all(), place.area.items().unwrap()), (vec![], vec![]));
-            recovered(place)
-        };
-        assert_eq!(names, ["a"], "recovered: {is_recovered}");
-        assert_eq!(fs::read(root.path().join("out/a")).unwrap(), b"checkpoint");
-    }
-}
-
-#[test]
-fn a_file_below_a_folder_whose_rename_was_broken_off_is_in_the_folder_that_is_there() {
-    for is_renamed in [false, true] {
-        let place = Place::new();
-        fs::create_dir(place.out("old")).unwrap();
-        let destination = place.out("old").join("a");
-        let image = ProgramImage::new(place.images.folder(), &destination);
-        fs::write(image.path(), "bytes").unwrap();
-        image.note_destination(&destination).unwrap();
-        image.also_for(&place.out("new").join("a")).unwrap();
-        if is_renamed {
-            fs::rename(place.out("old"), place.out("new")).unwrap();
-        }
-        let (root, names) = recovered(place);
-        let folder = if is_renamed { "new" } else { "old" };
-        assert_eq!(names, [folder]);
-        assert_eq!(fs::read(root.path().join("out").join(folder).join("a")).unwrap(), b"bytes");
-    }
-}
-
 #[test]
 fn names_lead_to_a_file_until_it_is_at_its_destination() {
     let mut place = Place::new();

@@ -86,7 +86,7 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
     if args.hdf5.is_none() {
         return Err(what_is_missing(&settings, &overrides, args.stage_writes));
     }
-    let overrides = hdf5_under_origin(&settings, &overrides);
+    let overrides = hdf5_under_origin(&settings, &overrides)?;
     let (found, _) = hdf5_env::variables(&overrides)?;
     found.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
     let (error, code) = forebay_launch::exec(program, rest, &found.set);

@@ -57,7 +57,9 @@ impl RunRequest<'_> {
     /// What to say of `--stage` where nothing that is switched on uses it. An area of the configuration may be there for other programs.
     fn unused_stage(&self) -> Option<String> {
         let stage = self.overrides.stage.as_ref().filter(|_| !self.stage_writes && !self.hdf5)?;
-        Some(format!("nothing that the program writes is staged in {stage}; --stage-writes stages it"))
+        Some(format!(
+            "nothing that the program writes is staged in {stage} by this command; --stage-writes stages it"
+        ))
     }
 }
 
@@ -320,10 +322,12 @@ fn held_tier(tier: forebay_tier::TierStats) -> HeldTier {
 }
 
 /// The flags for the HDF5 plug-ins alone, without tiers: HDF5 files under the origin are managed unless other folders are named.
-pub fn hdf5_under_origin(settings: &Settings, overrides: &Overrides) -> Overrides {
-    let origin = if settings.config.hdf5.paths.is_empty() { folder_of(settings).ok() } else { None };
-    let hdf5_paths = origin.map(|origin| escaped(&origin)).or_else(|| overrides.hdf5_paths.clone());
-    Overrides { hdf5_paths, ..overrides.clone() }
+pub fn hdf5_under_origin(settings: &Settings, overrides: &Overrides) -> Result<Overrides> {
+    let origin = settings.config.origin.path.as_deref().filter(|path| !path.contains("://"));
+    if origin.is_none() || !settings.config.hdf5.paths.is_empty() {
+        return Ok(overrides.clone());
+    }
+    Ok(Overrides { hdf5_paths: Some(escaped(&folder_of(settings)?)), ..overrides.clone() })
 }
 
 /// The folder whose files are managed, without links.
@@ -380,12 +384,16 @@ mod tests {
     fn the_plug_ins_manage_hdf5_files_under_the_origin_unless_others_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap().display().to_string();
-        let of = |overrides: &Overrides| hdf5_under_origin(&settings(overrides), overrides).hdf5_paths;
+        let of =
+            |overrides: &Overrides| hdf5_under_origin(&settings(overrides), overrides).unwrap().hdf5_paths;
         let origin = Overrides { origin: Some(path.clone()), ..Overrides::default() };
         assert_eq!(of(&origin), Some(path));
         assert_eq!(of(&Overrides { hdf5_paths: Some("/x".into()), ..origin }), Some("/x".into()));
         assert_eq!(of(&Overrides::default()), None);
         let url = Overrides { origin: Some("s3://bucket/set".into()), ..Overrides::default() };
         assert_eq!(of(&url), None);
+        let missing = Overrides { origin: Some("/no/such/folder".into()), ..Overrides::default() };
+        let error = hdf5_under_origin(&settings(&missing), &missing).unwrap_err();
+        assert!(error.to_string().contains("/no/such/folder"), "{error}");
     }
 }

@@ -150,8 +150,9 @@ fn a_staging_area_without_staged_writes_is_told() {
     let places = RunPlaces::new();
     let area = places.path("fast").display().to_string();
     let told = said(&places.run(&["--stage", &area], &["true"]));
-    let warning =
-        format!("warning: nothing that the program writes is staged in {area}; --stage-writes stages it");
+    let warning = format!(
+        "warning: nothing that the program writes is staged in {area} by this command; --stage-writes stages it"
+    );
     assert_eq!(told.matches(&warning).count(), 1, "{told}");
     assert!(!said(&places.run(&["--stage", &area, "--quiet"], &["true"])).contains("warning"));
     let told = said(&places.run(&["--stage", &area, "--stage-writes"], &["true"]));

@@ -122,7 +122,7 @@ pub(crate) fn has_file_for_folder(folder: RawFd, path: &CStr) -> bool {
                 Err(_) => return None,
             }
             let by_link = || StagedPlace::of(folder, &above, LastLink::Followed)?.image();
-            if named(folder, &above).or_else(by_link).is_some() {
+            if named(folder, &above).or_else(by_link).is_some_and(|found| is_in_area(&found.image)) {
                 return Some(());
             }
         }

@@ -20,6 +20,8 @@ deep_tests() {
 }
 
 deep_tiers() {
+    # As in test.sh: what is built for that is used again.
+    export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
     use_setup
     cd "$ROOT"
     say "kills, a million files, a disk that loses what it took"

@@ -274,6 +274,36 @@ except KeyboardInterrupt:
         child.wait()
 
 
+@pytest.mark.parametrize("options", [{}, {"prefetch": 0}, {"map": lambda batch: batch}], ids=["ahead", "on demand", "mapped"])
+def test_a_batch_that_a_signal_keeps_from_the_consumer_does_not_count(tmp_path: Path, options: dict[str, Any]) -> None:
+    """A job whose time is over: what its handler raises comes while the consumer waits, and the state says what the consumer had."""
+
+    class TimeIsOver(Exception):
+        pass
+
+    def end(number: int, frame: object) -> None:
+        raise TimeIsOver
+
+    before = signal.signal(signal.SIGALRM, end)
+    try:
+        ds = forebay.open(slow_file(tmp_path / "slow.h5", 60), ["x"], samples=forebay.Windows({0: 1, 1: 1}, {1: 8 << 20}))
+        for _ in range(8):
+            received: list[int] = []
+            loader = ds.loader(batch_size=1, shuffle="full", seed=3, memory="512MiB", spill_quota=0, read_threads=1, **options)
+            signal.setitimer(signal.ITIMER_REAL, 0.07)
+            try:
+                for batch in loader:
+                    received.extend(batch.indices)
+            except TimeIsOver:
+                pass
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            assert loader.state_dict()["position"] == len(received) < len(ds)
+            loader.close()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_many_threads_may_read_one_set(path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

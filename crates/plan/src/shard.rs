@@ -188,7 +188,10 @@ fn check(spec: &StepsSpec) -> Result<()> {
         return Err(invalid("world=0".into(), "a process alone is rank=0 with world=1"));
     }
     if rank >= world {
-        let hint = format!("set rank to 0 to {}", world - 1);
+        let hint = match world {
+            1 => "set world to the number of ranks".to_owned(),
+            _ => format!("set rank to 0 to {}", world - 1),
+        };
         return Err(invalid(format!("rank={rank} with world={world}"), &hint));
     }
     if spec.batch == 0 {

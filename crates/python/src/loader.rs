@@ -2,12 +2,12 @@
 
 use std::{
     mem, process,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
 use forebay::{
-    Error, ErrorKind, Feed,
+    Batch, Error, ErrorKind, Feed,
     batch::Backing,
     forms_of,
     loader::{Next, Run},
@@ -151,8 +151,7 @@ impl BatchLoader {
     fn start(&self, py: Python<'_>, is_followed: bool) -> PyResult<EpochRun> {
         let feed = self.feed.get()?;
         let run = py.detach(|| feed.start()).map_err(raised)?;
-        let under_way = UnderWay { feed, run, follower: None, is_followed, is_over: false };
-        Ok(EpochRun::new(under_way, self.set.clone()))
+        Ok(EpochRun::new(UnderWay::new(feed, run, is_followed), self.set.clone()))
     }
 
     /// Batches of a whole epoch.
@@ -267,6 +266,8 @@ impl BatchLoader {
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct EpochRun {
     under_way: Mutex<Option<UnderWay>>,
+    /// Where batches are committed: a run that was closed keeps no files open.
+    feed: Weak<Feed>,
     set: Option<NumberedSet>,
     process: u32,
 }
@@ -279,15 +280,21 @@ struct UnderWay {
     is_followed: bool,
     /// True once there was no further batch of this one.
     is_over: bool,
+    /// A batch that a signal kept from the consumer.
+    given_back: Option<Box<Batch>>,
 }
 
 impl UnderWay {
-    fn next(&mut self, commit: bool, patience: Duration) -> forebay::Result<Next> {
-        let next = if commit {
-            self.feed.next(&mut self.run, patience)?
-        } else {
-            self.feed.next_uncommitted(&mut self.run, patience)?
-        };
+    fn new(feed: Arc<Feed>, run: Run, is_followed: bool) -> Self {
+        Self { feed, run, follower: None, is_followed, is_over: false, given_back: None }
+    }
+
+    /// The next batch, not committed.
+    fn next(&mut self, patience: Duration) -> forebay::Result<Next> {
+        if let Some(batch) = self.given_back.take() {
+            return Ok(Next::Batch(batch));
+        }
+        let next = self.feed.next_uncommitted(&mut self.run, patience)?;
         self.is_over = matches!(next, Next::End);
         if self.is_followed && self.follower.is_none() && matches!(next, Next::Batch(_)) {
             match self.feed.start_after(&self.run) {
@@ -310,20 +317,24 @@ impl UnderWay {
 
 #[pymethods]
 impl EpochRun {
-    /// The next batch, or `None` when the epoch is over. Without `commit` it counts in the state once it is committed.
+    /// The next batch, or `None` when the epoch is over. Without `commit` it counts in the state once it is committed. One that was waited
+    /// for while a signal came whose handler raises does not count, as the consumer never gets it.
     #[pyo3(signature = (commit=true))]
     fn next(&self, py: Python<'_>, commit: bool) -> PyResult<Option<RawBatch>> {
         self.check_process()?;
         loop {
-            let next = py.detach(|| {
-                let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-                match under_way.as_mut() {
-                    Some(under_way) => under_way.next(commit, SIGNAL_INTERVAL),
-                    None => Ok(Next::End),
+            let next = py.detach(|| self.with_run(|under_way| under_way.next(SIGNAL_INTERVAL)));
+            match next.unwrap_or(Ok(Next::End)).map_err(raised)? {
+                Next::Batch(batch) => {
+                    if let Err(raised) = py.check_signals() {
+                        py.detach(|| self.with_run(|under_way| under_way.given_back = Some(batch)));
+                        return Err(raised);
+                    }
+                    if let Some(feed) = self.feed.upgrade().filter(|_| commit) {
+                        feed.commit(batch.receipt());
+                    }
+                    return Ok(Some(RawBatch::new(*batch).of_set(self.set.clone())));
                 }
-            });
-            match next.map_err(raised)? {
-                Next::Batch(batch) => return Ok(Some(RawBatch::new(*batch).of_set(self.set.clone()))),
                 Next::End => {
                     // Samples that were left out after the last batch are reported here: no batch follows them.
                     show_warnings(py)?;
@@ -336,7 +347,7 @@ impl EpochRun {
 
     /// The next batch if it is there, not committed; `None` where it is not yet, or the epoch is over.
     fn poll(&self, py: Python<'_>) -> PyResult<Option<RawBatch>> {
-        self.polled(py, |under_way| under_way.next(false, Duration::ZERO))
+        self.polled(py, |under_way| under_way.next(Duration::ZERO))
     }
 
     /// The next batch of the epoch after this one, if this one is over and that batch is there, not committed.
@@ -352,8 +363,7 @@ impl EpochRun {
             let before = under_way.as_mut()?;
             let run = before.follower.take().filter(|run| before.feed.follow(run))?;
             let feed = Arc::clone(&before.feed);
-            let under_way = UnderWay { feed, run, follower: None, is_followed, is_over: false };
-            Some(Self::new(under_way, self.set.clone()))
+            Some(Self::new(UnderWay::new(feed, run, is_followed), self.set.clone()))
         }))
     }
 
@@ -371,7 +381,13 @@ impl EpochRun {
 
 impl EpochRun {
     fn new(under_way: UnderWay, set: Option<NumberedSet>) -> Self {
-        Self { under_way: Mutex::new(Some(under_way)), set, process: process::id() }
+        let feed = Arc::downgrade(&under_way.feed);
+        Self { under_way: Mutex::new(Some(under_way)), feed, set, process: process::id() }
+    }
+
+    /// What `body` gives of the run; nothing once it is closed.
+    fn with_run<R>(&self, body: impl FnOnce(&mut UnderWay) -> R) -> Option<R> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(body)
     }
 
     fn is_forked(&self) -> bool {
@@ -393,10 +409,7 @@ impl EpochRun {
         poll: impl FnOnce(&mut UnderWay) -> forebay::Result<Next> + Send,
     ) -> PyResult<Option<RawBatch>> {
         self.check_process()?;
-        let next = py.detach(|| {
-            let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-            under_way.as_mut().map_or(Ok(Next::End), poll)
-        });
+        let next = py.detach(|| self.with_run(poll)).unwrap_or(Ok(Next::End));
         match next.map_err(raised)? {
             Next::Batch(batch) => Ok(Some(RawBatch::new(*batch).of_set(self.set.clone()))),
             Next::End | Next::Waiting => Ok(None),

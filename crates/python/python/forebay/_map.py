@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -40,6 +41,7 @@ class MappedBatches:
     def __init__(self, function: Callable[[RawBatch], Any], threads: int) -> None:
         self._function, self._count = function, threads
         self._process = os.getpid()
+        self._is_finalizing = sys.is_finalizing
         self._changed = threading.Condition()
         # Batches are taken one at a time: their numbers are those of the order.
         self._taking = threading.Lock()
@@ -139,7 +141,8 @@ class MappedBatches:
 
     def close(self) -> None:
         """Ends the threads after the calls they are in. May be called more than once."""
-        if self._process != os.getpid():
+        # At the end of the interpreter threads are gone, and modules are empty.
+        if self._is_finalizing() or self._process != os.getpid():
             return
         with self._changed:
             self._is_closed = True

@@ -109,7 +109,8 @@ class TensorFeed(_loader.Loader):
             if state.is_behind:
                 # Whether they will still be trained on, nobody can tell: another iteration may have begun, or the same be repeated.
                 raise InvalidError(
-                    "an iteration is begun while batches of the one before are not committed: for several epochs under prefetch give "
+                    "an iteration is begun while batches of the one before are not committed: commit each once it was trained on, by a "
+                    "StateCallback or by state.commit(); for several epochs under prefetch give "
                     "epochs= to dataset() in place of repeat(); where filter() dropped some, state.commit(through=True) at the end of "
                     "an iteration counts them; to go on after a stop, make another dataset with State(state.state_dict())"
                 )

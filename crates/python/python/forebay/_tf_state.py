@@ -32,7 +32,7 @@ class State:
 
     def __init__(self, state: dict[str, Any] | None = None) -> None:
         self._lock = threading.Lock()
-        self._saved: dict[str, Any] | None = None if not state else dict(state)
+        self._saved: dict[str, Any] | None = None if not state else _checked(state)
         self._is_used = False
         # What was handed to tf.data and not trained on yet, in order; and which of it was, out of order.
         self._ahead: deque[Position] = deque()
@@ -53,7 +53,7 @@ class State:
         with self._lock:
             if self._is_used:
                 raise ValueError("a dataset was made with this State already: load it before, or make another State and dataset")
-            self._saved = dict(state)
+            self._saved = _checked(state)
 
     @property
     def epoch(self) -> int:
@@ -164,3 +164,9 @@ class State:
         with self._lock:
             where = "of no dataset" if self._saved is None else f"epoch {self._saved['epoch']}, position {self._saved['position']}"
             return f"<forebay.tensorflow.State {where}, {len(self._ahead)} batches ahead>"
+
+
+def _checked(state: dict[str, Any]) -> dict[str, Any]:
+    if not {"epoch", "position"} <= state.keys():
+        raise ValueError("this is no state of a dataset: give what state_dict() returned")
+    return dict(state)

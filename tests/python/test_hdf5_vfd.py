@@ -90,6 +90,8 @@ def files(tmp_path: Path) -> Path:
     return folder
 
 
+# Its long version takes five minutes of a processor.
+@pytest.mark.timeout(1800)
 def test_files_are_byte_for_byte_those_that_hdf5_writes_by_itself(tmp_path: Path, files: Path) -> None:
     steps, seeds = (400, range(27)) if IS_LONG else (80, (0, 4, 8))
     native, _ = run(WRITES, plain(), tmp_path / "native", steps, *seeds)

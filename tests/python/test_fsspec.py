@@ -96,8 +96,8 @@ def test_tiers_of_no_use_are_a_warning_once(folder: Path, tmp_path: Path) -> Non
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fs.cat_file(folder / "a.bin")
-    with pytest.warns(forebay.ForebayWarning, match="a tier is left out: disk tier '/proc/forebay-no-such'"):
-        fsspec.filesystem("forebay", tiers=["/proc/forebay-no-such:1MiB"])
+    with pytest.warns(forebay.ForebayWarning, match="a tier is left out: disk tier '/proc/forebay-no-files'"):
+        fsspec.filesystem("forebay", tiers=["/proc/forebay-no-files:1MiB"])
 
 
 def test_urls_lead_to_paths_and_other_urls() -> None:

@@ -42,7 +42,7 @@ class Bench:
                       "--tier", f"{self.tier}:{quota}:free=0", "--", *script]
         if not is_local:
             script = [self.args.forebay, "simulate", folder, self.mount, "--latency", self.args.latency,
-                      "--bandwidth", self.args.bandwidth, "--", *script]
+                      "--open-latency", self.args.open_latency, "--bandwidth", self.args.bandwidth, "--", *script]
         done = subprocess.run([str(word) for word in script], capture_output=True, text=True, timeout=900,
                               env=os.environ | {"OMP_NUM_THREADS": "1", "FOREBAY_CONFIG": "none"})
         if done.returncode:
@@ -98,6 +98,7 @@ def main():
     parser.add_argument("--samples", type=int, default=128)
     parser.add_argument("--sample-kib", type=int, default=64)
     parser.add_argument("--latency", default="2ms")
+    parser.add_argument("--open-latency", default="0ms", help="how long each open waits, which the origin is asked for in all epochs [0ms]")
     parser.add_argument("--bandwidth", default="200MiB/s")
     parser.add_argument("--block", default="1MiB")
     parser.add_argument("--rounds", type=int, default=7)

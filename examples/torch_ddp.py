@@ -86,8 +86,9 @@ def main(folder: Path, most_steps: int | None) -> None:
         states = {"model": model.module.state_dict(), "optimizer": optimizer.state_dict(), "loader": loader.state_dict()}
         torch.save({**states, "seen": seen, "total": total, "steps": steps}, checkpoint)
         print(f"checkpoint of step {steps} by {world} ranks")
-    # All leave together: a rank that went while another still writes would take its connections along.
-    dist.barrier()
+    # All leave together: a rank that went while another still writes would take its connections along. After a plain `barrier` Gloo's threads may
+    # have the last hold of tensors while Python ends, which aborts the process; this one has no part in them.
+    dist.monitored_barrier()
     dist.destroy_process_group()
 
 

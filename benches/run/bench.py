@@ -98,7 +98,7 @@ def main():
     parser.add_argument("--samples", type=int, default=128)
     parser.add_argument("--sample-kib", type=int, default=64)
     parser.add_argument("--latency", default="2ms")
-    parser.add_argument("--open-latency", default="0ms", help="how long each open waits, which the origin is asked for in all epochs [0ms]")
+    parser.add_argument("--open-latency", default="2ms", help="how long each open waits, which the origin is asked for in all epochs [2ms]")
     parser.add_argument("--bandwidth", default="200MiB/s")
     parser.add_argument("--block", default="1MiB")
     parser.add_argument("--rounds", type=int, default=7)

@@ -48,7 +48,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// Without the summary at the end.
+    /// Without the summary at the end, and without warnings.
     #[arg(long)]
     quiet: bool,
 
@@ -86,9 +86,14 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
     if args.hdf5.is_none() {
         return Err(what_is_missing(&settings, &overrides, args.stage_writes));
     }
+    if args.report.is_some() {
+        let error = Error::new(ErrorKind::Invalid, "--hdf5 alone makes no report");
+        return Err(error.hint("name a folder by --origin and a tier by --tier besides"));
+    }
     let overrides = hdf5_under_origin(&settings, &overrides)?;
     let (found, _) = hdf5_env::variables(&overrides)?;
-    found.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
+    let warnings = found.warnings.iter().filter(|_| !args.quiet);
+    warnings.for_each(|warning| say(&format!("warning: {warning}")));
     let (error, code) = forebay_launch::exec(program, rest, &found.set);
     say(&error.to_string());
     Ok(code)

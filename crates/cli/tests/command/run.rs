@@ -118,6 +118,9 @@ fn a_report_that_could_not_be_written_is_refused_before_the_program_starts() {
         refused(&places, &["--origin", "origin", "--tier", "/dev/shm", "--report", "no/run.html"]);
     assert!(said.contains("no/run.html: there is no folder no for the report"), "{said}");
     assert_ne!(code, Some(0));
+    let (said, code) = refused(&places, &["--hdf5", "--report", "run.html"]);
+    assert!(said.contains("--hdf5 alone makes no report") && said.contains("--tier"), "{said}");
+    assert_eq!(code, Some(2));
 }
 
 #[test]
@@ -191,6 +194,7 @@ fn hdf5_plug_ins_without_a_tier_manage_the_files_under_the_origin() {
     assert_eq!(shown(&["--origin", &origin, "--hdf5-paths", "/x"]), ("/x\n".to_owned(), String::new()));
     let (_, told) = shown(&[]);
     assert!(told.contains("no paths are configured"), "nothing would be staged: {told}");
+    assert_eq!(shown(&["--quiet"]), ("\n".to_owned(), String::new()));
 }
 
 #[test]

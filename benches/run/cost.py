@@ -1,5 +1,5 @@
-"""What the library for LD_PRELOAD costs: nanoseconds of each pread of 4 KiB and of each open and close, next to the same calls without it,
-and milliseconds of the start of a program. See --help.
+"""What the library for LD_PRELOAD costs: nanoseconds of a processor for each pread of 4 KiB and each open and close, without what they wait,
+next to the same calls without it; and milliseconds that pass from the start to the end of a program. See --help.
 
 Cases of a kind run in turns, as the machine is not always as fast; the least and the median of their rounds are told. Tiers lie on another device than
 the file, so there are two bases: the file itself, and the same bytes where the tier lies.

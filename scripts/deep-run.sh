@@ -37,6 +37,9 @@ run_own() {
     mkdir "$folder/t"
     # Where the search for a libhdf5 finds that of h5py.
     export VIRTUAL_ENV=$VENV
+    # Within a test, beside others, the compiler may take longer than a test may.
+    FOREBAY_CAPI=$("$ROOT/scripts/capi.sh" --dev "$CARGO_TARGET_DIR/capi-debug")
+    export FOREBAY_CAPI
     say "the package's own tests inside forebay run, their files in $folder"
     # Tests that start such runs themselves, and those of other mounts and hosts, have nothing to do with where files lie.
     PYTHONPATH=$site TMPDIR=$folder/t FOREBAY_LONG='' "$FOREBAY_BIN" run --origin "$folder" --tier mem:1GiB -- \

@@ -92,8 +92,9 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
     }
     let overrides = hdf5_under_origin(&settings, &overrides)?;
     let (found, _) = hdf5_env::variables(&overrides)?;
-    let warnings = found.warnings.iter().filter(|_| !args.quiet);
-    warnings.for_each(|warning| say(&format!("warning: {warning}")));
+    if !args.quiet {
+        found.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
+    }
     let (error, code) = forebay_launch::exec(program, rest, &found.set);
     say(&error.to_string());
     Ok(code)

@@ -189,7 +189,7 @@ fn remove_deserted(parent: &Path) {
         let is_run = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
         let Some(folder) = is_run.then(|| OwnFolder::open(&entry.path()).ok()).flatten() else { continue };
         let folder = Arc::new(folder);
-        match SharedFile::deserted(&folder, LOCK) {
+        match SharedFile::deserted(&folder, LOCK).ok().flatten() {
             Some(lock) => lock.leave(|| remove(&folder)),
             // Killed before it made the lock. One that is about to make it finds the folder gone, and makes another.
             None if folder.facts(LOCK).is_err() => drop(fs::remove_dir(folder.path())),

@@ -8,6 +8,8 @@ use std::{
 use forebay_source::{Error, Result};
 use rustix::fs::{FileType, Stat};
 
+use crate::disk;
+
 const NANOS: i128 = 1_000_000_000;
 /// The bit of a mode by which everybody may write.
 const ANYONE_WRITES: u32 = 0o002;
@@ -41,8 +43,7 @@ pub struct FileFacts {
 impl FileFacts {
     /// The facts of an open file or folder.
     pub fn of(file: impl AsFd) -> Result<Self> {
-        let stat = rustix::fs::fstat(file).map_err(|errno| Error::from_io(errno.into()))?;
-        Ok(Self::new(&stat))
+        disk::stat(file).map(|stat| Self::new(&stat)).map_err(Error::from_io)
     }
 
     pub(crate) fn new(stat: &Stat) -> Self {

@@ -10,6 +10,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `own_files` | folders of this user alone, and the files in them, by `openat` and its like |
+//! | `disk` | the file-system calls of staging areas, which tests record and let fail |
 //! | `facts` | which file a name or a descriptor leads to, and its times |
 //! | `names` | what tells users, machines, jobs, boots and single files apart |
 //! | `parent_only` | sockets and lock files that forked children do not keep open |
@@ -27,6 +28,7 @@
 
 mod bitmap;
 mod byte_lock;
+pub mod disk;
 mod facts;
 mod lock;
 mod names;

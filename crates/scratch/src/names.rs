@@ -65,6 +65,10 @@ fn as_file_name(name: &str) -> String {
 
 /// A name that differs after every start of the machine: marks that were never flushed must not outlive their bytes.
 pub fn boot_id() -> String {
+    #[cfg(feature = "record")]
+    if let Some(boot) = crate::disk::boot() {
+        return boot;
+    }
     if let Some(known) = BOOT.get() {
         return known.clone();
     }

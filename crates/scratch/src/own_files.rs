@@ -5,12 +5,9 @@
 //! not followed.
 
 use std::{
-    fs::{self, File},
-    io::{self, Write},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::fs::DirBuilderExt,
-    },
+    fs::File,
+    io,
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -20,11 +17,11 @@ use forebay_source::{
     descriptors::{retry_when_exhausted, with_high_number},
 };
 use rustix::{
-    fs::{AtFlags, Dir, Mode, OFlags},
+    fs::{Mode, OFlags},
     io::Errno,
 };
 
-use crate::facts::FileFacts;
+use crate::{disk, facts::FileFacts};
 
 /// A folder that belongs to this user and that nobody else can look into, held open.
 ///
@@ -38,22 +35,19 @@ pub struct OwnFolder {
 impl OwnFolder {
     /// The folder `name` in `parent`, made if need be. A parent in which anyone may rename what is in it is refused.
     pub fn create_in(parent: &Path, name: &str) -> Result<Self> {
-        let above = rustix::fs::stat(parent).map_err(|errno| at(errno, parent))?;
+        let above = disk::stat_path(parent).map_err(|error| at(error, parent))?;
         if FileFacts::new(&above).is_open_to_renames() {
             let error = Error::new(ErrorKind::Denied, "anyone may rename what is in it");
             return Err(error.hint("make it sticky (chmod +t), or name another folder").at(parent.display()));
         }
         let path = parent.join(name);
-        match rustix::fs::mkdir(&path, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => Self::open(&path),
-            Err(errno) => Err(at(errno, &path)),
-        }
+        make_if_missing(rustix::fs::CWD, &path).map_err(|error| at(error, &path))?;
+        Self::open(&path)
     }
 
     /// The folder at `path`, made if need be with those above it.
     pub fn create_all(path: &Path) -> Result<Self> {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.map_err(|error| Error::from_io(error).at(path.display()))?;
+        disk::make_directories(path).map_err(|error| at(error, path))?;
         Self::open(path)
     }
 
@@ -64,10 +58,8 @@ impl OwnFolder {
 
     /// The folder `name` in this one, made if need be.
     pub fn subfolder(&self, name: &str) -> Result<Self> {
-        match rustix::fs::mkdirat(&self.descriptor, name, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => self.open_subfolder(name),
-            Err(errno) => Err(self.at(errno, name)),
-        }
+        make_if_missing(&self.descriptor, Path::new(name)).map_err(|error| self.at(error, name))?;
+        self.open_subfolder(name)
     }
 
     /// The folder `name` in this one, which is not made where there is none.
@@ -76,10 +68,10 @@ impl OwnFolder {
     }
 
     fn open_at(from: impl AsFd, name: &Path, path: PathBuf) -> Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         let not_ours =
             || Error::new(ErrorKind::Denied, "is not a folder of this user alone").at(path.display());
-        let opened = retry_when_exhausted(|| Ok(rustix::fs::openat(&from, name, flags, Mode::empty())?));
+        let opened = retry_when_exhausted(|| disk::open_at(&from, name, flags, Mode::empty()));
         let descriptor = opened.and_then(with_high_number).map_err(|error| {
             // A link, or no folder at all.
             let is_other = [Errno::LOOP, Errno::NOTDIR].map(|errno| Some(errno.raw_os_error()));
@@ -128,10 +120,10 @@ impl OwnFolder {
 
     fn open_file(&self, name: &Path, flags: OFlags) -> Result<File> {
         // A pipe that nobody writes to must not hold us; for a regular file the flag means nothing.
-        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mode = Mode::RUSR | Mode::WUSR;
-        let opened = retry_when_exhausted(|| Ok(rustix::fs::openat(&self.descriptor, name, flags, mode)?));
-        let opened = opened.and_then(with_high_number).map_err(|error| self.io_at(error, name))?;
+        let opened = retry_when_exhausted(|| disk::open_at(&self.descriptor, name, flags, mode));
+        let opened = opened.and_then(with_high_number).map_err(|error| self.at(error, name))?;
         let file = File::from(opened);
         let facts = FileFacts::of(&file).map_err(|error| error.at(self.path.join(name).display()))?;
         if !facts.is_file() || !facts.is_private() {
@@ -141,11 +133,18 @@ impl OwnFolder {
         Ok(file)
     }
 
+    /// The bytes of the file `name`; one that others could have made is refused.
+    pub fn read(&self, name: impl AsRef<Path>) -> Result<Vec<u8>> {
+        let name = name.as_ref();
+        let file = self.open_to_read(name)?;
+        disk::read_to_end(&file).map_err(|error| self.at(error, name))
+    }
+
     /// What the kernel says of the file `name`; a link is not followed.
     pub fn facts(&self, name: impl AsRef<Path>) -> Result<FileFacts> {
         let name = name.as_ref();
-        let stat = rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW);
-        stat.map(|stat| FileFacts::new(&stat)).map_err(|errno| self.at(errno, name))
+        let stat = disk::stat_at(&self.descriptor, name);
+        stat.map(|stat| FileFacts::new(&stat)).map_err(|error| self.at(error, name))
     }
 
     /// True while `name` leads to `file`, which may be a folder.
@@ -169,47 +168,34 @@ impl OwnFolder {
     /// The names of what is in the folder `name` of this one; a link is not followed.
     pub fn names_in(&self, name: impl AsRef<Path>) -> Result<Vec<String>> {
         let name = name.as_ref();
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let listed = retry_when_exhausted(|| {
-            Ok(Dir::new(rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?)?)
-        });
-        let mut names = Vec::new();
-        for entry in listed.map_err(|error| self.io_at(error, name))? {
-            let entry = entry.map_err(|errno| self.at(errno, name))?;
-            match entry.file_name().to_str() {
-                Ok("." | "..") | Err(_) => {}
-                Ok(name) => names.push(name.to_owned()),
-            }
-        }
-        Ok(names)
+        let listed = retry_when_exhausted(|| disk::names_in(&self.descriptor, name));
+        let names = listed.map_err(|error| self.at(error, name))?;
+        Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
     }
 
     /// Gives the file or folder `from` the name `to`, in place of a file that has it.
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
         let (from, to) = (from.as_ref(), to.as_ref());
-        let renamed = rustix::fs::renameat(&self.descriptor, from, &self.descriptor, to);
-        renamed.map_err(|errno| self.at(errno, from))
+        let renamed = disk::rename_at(&self.descriptor, from, &self.descriptor, to);
+        renamed.map_err(|error| self.at(error, from))
     }
 
     /// Gives the file `from` a second name `to`; an error where something has it.
     pub fn link(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
         let (from, to) = (from.as_ref(), to.as_ref());
-        let linked = rustix::fs::linkat(&self.descriptor, from, &self.descriptor, to, AtFlags::empty());
-        linked.map_err(|errno| self.at(errno, to))
+        disk::link_at(&self.descriptor, from, to).map_err(|error| self.at(error, to))
     }
 
     /// Removes the file `name`.
     pub fn remove_file(&self, name: impl AsRef<Path>) -> Result<()> {
-        self.remove(name.as_ref(), AtFlags::empty())
+        let name = name.as_ref();
+        disk::remove_at(&self.descriptor, name).map_err(|error| self.at(error, name))
     }
 
     /// Removes the folder `name`, which must be empty.
     pub fn remove_folder(&self, name: impl AsRef<Path>) -> Result<()> {
-        self.remove(name.as_ref(), AtFlags::REMOVEDIR)
-    }
-
-    fn remove(&self, name: &Path, flags: AtFlags) -> Result<()> {
-        rustix::fs::unlinkat(&self.descriptor, name, flags).map_err(|errno| self.at(errno, name))
+        let name = name.as_ref();
+        disk::remove_directory_at(&self.descriptor, name).map_err(|error| self.at(error, name))
     }
 
     /// Makes `bytes` the content of the file `name`, so that a reader sees all of it, or what was there before.
@@ -219,8 +205,8 @@ impl OwnFolder {
     pub fn write_atomically(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let temporary = format!("{name}.{}-{}", std::process::id(), since_1970.as_nanos());
-        let mut file = self.create_new(&temporary)?;
-        let written = file.write_all(bytes).map_err(|error| self.io_at(error, Path::new(&temporary)));
+        let file = self.create_new(&temporary)?;
+        let written = disk::write_all_at(&file, bytes, 0).map_err(|error| self.at(error, &temporary));
         let renamed = written.and_then(|()| self.rename(&temporary, name));
         if renamed.is_err() {
             let _ = self.remove_file(&temporary);
@@ -228,22 +214,28 @@ impl OwnFolder {
         renamed
     }
 
-    fn at(&self, errno: Errno, name: impl AsRef<Path>) -> Error {
-        at(errno, &self.path.join(name))
-    }
-
-    fn io_at(&self, error: io::Error, name: &Path) -> Error {
-        Error::from_io(error).at(self.path.join(name).display())
+    fn at(&self, error: io::Error, name: impl AsRef<Path>) -> Error {
+        at(error, &self.path.join(name))
     }
 }
 
-fn at(errno: Errno, path: &Path) -> Error {
-    Error::from_io(errno.into()).at(path.display())
+fn make_if_missing(folder: impl AsFd, name: &Path) -> io::Result<()> {
+    match disk::make_directory_at(folder, name, Mode::RWXU) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+fn at(error: io::Error, path: &Path) -> Error {
+    Error::from_io(error).at(path.display())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    };
 
     use super::*;
 

@@ -66,10 +66,13 @@ impl SharedFile {
     }
 
     /// The file `name` of `folder`, held alone, if it is there and no process uses it.
-    pub fn deserted(folder: &Arc<OwnFolder>, name: &str) -> Option<Self> {
-        let file = folder.open_existing(name).ok()?;
-        let is_deserted = try_lock(&file, LockMode::Exclusive).ok()? && folder.is_named(name, &file);
-        is_deserted.then(|| Self::new(folder, name, file))
+    pub fn deserted(folder: &Arc<OwnFolder>, name: &str) -> Result<Option<Self>> {
+        let file = match folder.open_existing(name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let is_deserted = try_lock(&file, LockMode::Exclusive)? && folder.is_named(name, &file);
+        Ok(is_deserted.then(|| Self::new(folder, name, file)))
     }
 
     fn new(folder: &Arc<OwnFolder>, name: &str, file: File) -> Self {
@@ -146,7 +149,7 @@ mod tests {
         first.share().unwrap();
         let (second, sharing) = SharedFile::open(&own, "a", soon()).unwrap();
         assert_eq!(sharing, Sharing::WithOthers);
-        assert!(SharedFile::deserted(&own, "a").is_none());
+        assert!(SharedFile::deserted(&own, "a").unwrap().is_none());
         first.remove_if_last();
         assert!(own.facts("a").is_ok());
         second.remove_if_last();
@@ -157,11 +160,11 @@ mod tests {
     fn a_file_whose_process_was_killed_is_deserted() {
         let folder = tempfile::tempdir().unwrap();
         let own = Arc::new(OwnFolder::create_in(folder.path(), "own").unwrap());
-        assert!(SharedFile::deserted(&own, "a").is_none(), "there is none");
+        assert!(SharedFile::deserted(&own, "a").unwrap().is_none(), "there is none");
         // A killed process closes its files and removes none.
         drop(SharedFile::open(&own, "a", soon()).unwrap());
-        let deserted = SharedFile::deserted(&own, "a").unwrap();
-        assert!(SharedFile::deserted(&own, "a").is_none(), "one process has it");
+        let deserted = SharedFile::deserted(&own, "a").unwrap().unwrap();
+        assert!(SharedFile::deserted(&own, "a").unwrap().is_none(), "one process has it");
         deserted.remove_if_last();
         assert!(own.names().unwrap().is_empty());
     }
@@ -171,10 +174,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let own = Arc::new(OwnFolder::create_in(folder.path(), "own").unwrap());
         drop(SharedFile::open(&own, "a", soon()).unwrap());
-        let looked_at = SharedFile::deserted(&own, "a").unwrap();
+        let looked_at = SharedFile::deserted(&own, "a").unwrap().unwrap();
         // What a forked child has: the same open file.
         let _inherited = looked_at.file().try_clone().unwrap();
         drop(looked_at);
-        assert!(SharedFile::deserted(&own, "a").is_some());
+        assert!(SharedFile::deserted(&own, "a").unwrap().is_some());
     }
 }

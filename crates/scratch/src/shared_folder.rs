@@ -54,24 +54,35 @@ impl SharedFolder {
         Self { parent: Arc::clone(parent), name: name.to_owned(), folder, lock }
     }
 
-    /// The folders in `parent` whose names `is_candidate` takes and that no process uses: their processes were killed.
+    /// The folders in `parent` whose names `is_candidate` takes and that no process uses: their processes were killed. What cannot be
+    /// opened is left out.
     ///
-    /// Each is held alone until it is dropped. Folders without a lock file are removed where they are empty: a process was
-    /// killed before it made the lock, or after it removed it.
+    /// Each is held alone until it is dropped.
     pub fn deserted(
         parent: &Arc<OwnFolder>,
         is_candidate: impl Fn(&str) -> bool,
     ) -> impl Iterator<Item = Self> {
         let names = parent.names().unwrap_or_default().into_iter().filter(move |name| is_candidate(name));
-        names.filter_map(|name| {
-            let folder = Arc::new(parent.open_subfolder(&name).ok()?);
-            if folder.facts(LOCK).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
-                let _ = parent.remove_folder(&name);
-                return None;
+        names.filter_map(|name| Self::take_deserted(parent, &name).ok().flatten())
+    }
+
+    /// The folder `name` in `parent`, held alone, if no process uses it; nothing where one does, or where it is gone.
+    ///
+    /// A folder without a lock file is removed where it is empty: a process was killed before it made the lock, or after it removed it.
+    pub fn take_deserted(parent: &Arc<OwnFolder>, name: &str) -> Result<Option<Self>> {
+        let folder = match parent.open_subfolder(name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            folder => Arc::new(folder?),
+        };
+        match folder.facts(LOCK) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let _ = parent.remove_folder(name);
+                return Ok(None);
             }
-            let lock = SharedFile::deserted(&folder, LOCK)?;
-            Some(Self::new(parent, &name, folder, lock))
-        })
+            facts => facts?,
+        };
+        let lock = SharedFile::deserted(&folder, LOCK)?;
+        Ok(lock.map(|lock| Self::new(parent, name, folder, lock)))
     }
 
     fn is_in_place(&self) -> bool {
@@ -113,7 +124,7 @@ impl SharedFolder {
     pub fn remove_if_last(&self, remove_files: impl Fn(&OwnFolder)) {
         self.lock.leave(|| {
             // Under another name first: the next process to come need not wait until all is removed.
-            let leaving = format!("{}.{:016x}", self.name, nonce());
+            let leaving = format!("{}~{:016x}", self.name, nonce());
             let is_renamed = self.is_in_place() && self.parent.rename(&self.name, &leaving).is_ok();
             remove_files(&self.folder);
             // The lock last: while it is there, no other process takes the folder for deserted.

@@ -202,7 +202,7 @@ impl Drop for FileSpill {
 fn remove_deserted(folder: &Arc<OwnFolder>, but: &str) {
     let names = folder.names().unwrap_or_default();
     for name in names.iter().filter(|name| name.ends_with(EXTENSION) && *name != but) {
-        if let Some(deserted) = SharedFile::deserted(folder, name) {
+        if let Ok(Some(deserted)) = SharedFile::deserted(folder, name) {
             deserted.remove_if_last();
         }
     }

@@ -10,32 +10,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_scratch::OwnFolder;
 use forebay_source::{Error, ErrorKind, Result};
+use rustix::io::Errno;
 
 use crate::{
+    destination,
     discard::discard_deserted,
-    drainers::Forced,
     engine::EngineCell,
-    image_state::{ImageState, ItemNames},
+    image_state::{ImageState, open_image},
     item_name::WantedFile,
-    journal::Journal,
-    process_end,
-    program_image::open_image,
-    publish,
+    pointer, process_end,
     redo_file::RedoFile,
     room::{HURRY, PAUSED, make_area, open_area},
     settings::{AreaPlace, AreaSettings, StageOptions},
-    staged_file::{Sealed, StagedFile},
+    staged_file::StagedFile,
+    stamp::FileStamp,
     status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats},
     survey::{self, DRAIN_TRIES_AGAIN, FoundItem},
 };
 
 /// How often a wait for other processes looks again.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// An area with less room takes no further files of programs; a small one with less than a quarter of its quota.
-const LEAST_ROOM: u64 = 4 << 20;
 
 /// A staging area: a private folder on a fast tier that the processes of a node share, or memory.
 #[derive(Debug)]
@@ -63,12 +58,17 @@ impl Area {
     ///
     /// Mode, owner, access list and extended attributes of an old file are kept; a link at `destination` is followed.
     pub fn create(self: &Arc<Self>, destination: &Path, mut options: StageOptions) -> Result<StagedFile> {
-        let destination = publish::resolve(destination)?;
-        publish::check(&destination)?;
-        options.latest = options.latest.as_deref().map(publish::check_pointer).transpose()?;
+        let destination = destination::resolve(destination)?;
+        destination::check(&destination)?;
+        options.latest = options.latest.as_deref().map(pointer::check).transpose()?;
         if options.latest.as_ref() == Some(&destination) {
             return Err(Error::invalid("cannot be the file and the link to the latest file at once")
                 .at(destination.display()));
+        }
+        // A file that is on its way has the name, though nothing is there yet.
+        if options.is_exclusive && self.pending(&destination)?.is_some() {
+            let error = Error::from_io(Errno::EXIST.into()).hint("it is staged and not yet there");
+            return Err(error.at(destination.display()));
         }
         let engine = self.cell.get();
         let lineage = engine.lineage(&destination);
@@ -86,64 +86,8 @@ impl Area {
         file: File,
         options: StageOptions,
     ) -> Result<RedoFile> {
-        let destination = publish::resolve(destination)?;
+        let destination = destination::resolve(destination)?;
         Ok(RedoFile::new(Arc::clone(&self.cell), file, destination, options))
-    }
-
-    /// The folder that this process has in the area, in which programs make images; an error where there is none.
-    pub(crate) fn own_folder(&self) -> Result<Arc<OwnFolder>> {
-        let engine = self.cell.get();
-        let room = &engine.shared.room;
-        let missing = || {
-            room.trouble()
-                .cloned()
-                .unwrap_or_else(|| Error::unsupported("an area in memory takes no programs' files"))
-        };
-        room.own().cloned().ok_or_else(missing)
-    }
-
-    /// Seals the item `id`, which programs have written to `image` in the folder of this process. Where that fails, it stays as it is.
-    pub(crate) fn take_over(
-        self: &Arc<Self>,
-        id: &str,
-        journal: Journal,
-        image: File,
-        reserved: u64,
-    ) -> Result<Sealed> {
-        let engine = self.cell.get();
-        let destination = journal.destination();
-        let lineage = engine.lineage(&destination);
-        let names = ItemNames { id: id.to_owned(), destination, options: StageOptions::default() };
-        let shared = Arc::clone(&engine.shared);
-        let state = ImageState::take_over(shared, names, journal, image, reserved, lineage)?;
-        // Before it is a staged file, which gives itself up where it is not sealed: here it is the program's.
-        state.seal()?;
-        Ok(StagedFile::new(Arc::clone(&self.cell), state).sealed())
-    }
-
-    /// Reserves room for what programs write.
-    pub(crate) fn reserve(&self, bytes: u64) -> bool {
-        self.cell.get().shared.room.reserve(bytes)
-    }
-
-    /// Gives room back.
-    pub(crate) fn release(&self, bytes: u64) {
-        self.cell.get().shared.room.release(bytes);
-    }
-
-    /// Drains though it is paused, until the answer is dropped.
-    pub(crate) fn force(&self) -> Forced {
-        self.cell.get().shared.force()
-    }
-
-    /// How many bytes more would fit, where `unreserved` bytes lie there that nobody has reserved.
-    pub(crate) fn room_left(&self, unreserved: u64) -> u64 {
-        self.cell.get().shared.room.left(unreserved)
-    }
-
-    /// With less room no further files of programs are taken.
-    pub(crate) fn least_room(&self) -> u64 {
-        LEAST_ROOM.min(self.cell.get().shared.room.quota() / 4).max(1)
     }
 
     fn folder(&self) -> Option<&PathBuf> {
@@ -176,7 +120,7 @@ impl Area {
         };
         let items = survey::items_for(&area, &file)?;
         for FoundItem { folder, id, journal, is_deserted } in &items {
-            let is_undone = journal.kind == ItemKind::Update && survey::has_records(folder, id, journal)
+            let is_undone = journal.kind == ItemKind::Update && survey::has_records(folder, id, journal)?
                 || waits(journal.state);
             if *is_deserted && is_undone {
                 let what = format!("process {} was killed before its staged writes reached it", journal.pid);
@@ -255,9 +199,12 @@ impl Area {
         let Some(item) = sealed.filter(|item| item.journal.passed.is_empty()) else {
             return Ok(None);
         };
-        // A file that was published meanwhile is read there.
-        let Ok(image) = open_image(&item.folder, &item.id) else { return Ok(None) };
-        let len = image.metadata().map_err(Error::from_io)?.len();
+        let image = match open_image(&item.folder, &item.id) {
+            // A file that was published meanwhile is read there.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            image => image?,
+        };
+        let len = FileStamp::of(&image)?.len;
         Ok(item.journal.image.is_some_and(|sums| sums.len == len).then_some(image))
     }
 

@@ -3,23 +3,27 @@
 use std::sync::Arc;
 
 use forebay_scratch::{OwnFolder, SharedFolder};
-use forebay_source::{Error, Result};
+use forebay_source::{ErrorKind, Result};
 
 use crate::{
+    destination::Destination,
     item_name::WantedFile,
     journal::Journal,
     room::{PROCESS_PREFIX, journal_name, other_host, remove_ours},
-    survey::{facts_in, item_ids, read_journal},
+    survey::{facts_in, find_journal, item_ids},
 };
 
 /// Removes an item with what it has beside its destination.
 pub(crate) fn discard_item(folder: &OwnFolder, id: &str, journal: &Journal) -> Result<()> {
-    if let Some(temporary) = journal.temporary() {
-        match std::fs::remove_file(&temporary) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::from_io(error).at(temporary.display()));
+    if journal.temporary().is_some() || journal.claim.is_some() {
+        match Destination::open(&journal.destination()) {
+            Ok(place) => {
+                journal.temporary().map_or(Ok(()), |name| place.remove(name))?;
+                journal.claim.as_ref().map_or(Ok(()), |claim| place.give_claim_back(claim))?;
             }
-            _ => {}
+            // With its directory all of that is gone.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
     }
     remove_item(folder, id)
@@ -36,18 +40,18 @@ pub(crate) fn remove_item(folder: &OwnFolder, id: &str) -> Result<()> {
 
 /// Removes what killed processes left for `file`.
 pub(crate) fn discard_deserted(area: &Arc<OwnFolder>, file: &WantedFile) -> Result<()> {
-    // Each is locked as long as it is looked at: `recover` does not work on it meanwhile.
-    for held in
-        SharedFolder::deserted(area, |name| name.starts_with(PROCESS_PREFIX) && other_host(name).is_none())
+    for name in area.names()?.iter().filter(|name| name.starts_with(PROCESS_PREFIX) && other_host(name).is_none())
     {
+        // It is locked as long as it is looked at: `recover` does not work on it meanwhile.
+        let Some(held) = SharedFolder::take_deserted(area, name)? else { continue };
         let folder = held.folder();
-        for id in item_ids(folder).into_iter().filter(|id| file.may_be(id)) {
-            let Ok(journal) = read_journal(folder, &id) else { continue };
-            if file.is_of(&journal, facts_in(folder, &id).map(|facts| facts.stamp).as_ref()) {
+        for id in item_ids(folder)?.into_iter().filter(|id| file.may_be(id)) {
+            let Some(journal) = find_journal(folder, &id)? else { continue };
+            if file.is_of(&journal, facts_in(folder, &id)?.map(|facts| facts.stamp).as_ref()) {
                 discard_item(folder, &id, &journal)?;
             }
         }
-        if item_ids(folder).is_empty() {
+        if item_ids(folder)?.is_empty() {
             held.remove_if_last(remove_ours);
         } else {
             held.leave();

@@ -4,10 +4,10 @@
 
 use std::{
     fs::File,
-    os::unix::fs::FileExt,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use forebay_scratch::disk;
 use forebay_source::{Error, Result};
 
 use crate::stamp::FileStamp;
@@ -46,33 +46,24 @@ impl FactsFile {
     pub(crate) fn write(&self, facts: &DestinationFacts) -> Result<()> {
         let number = self.written.fetch_add(1, Relaxed);
         let slot = encode(facts, number);
-        self.file.write_all_at(&slot, (number % 2) * SLOT_LEN as u64).map_err(Error::from_io)
+        disk::write_all_at(&self.file, &slot, (number % 2) * SLOT_LEN as u64).map_err(Error::from_io)
     }
 
     /// The newest facts; also of a process that has forked this one.
-    pub(crate) fn read(&self) -> Option<DestinationFacts> {
+    pub(crate) fn read(&self) -> Result<Option<DestinationFacts>> {
         read_facts(&self.file)
     }
 
     pub(crate) fn sync(&self) -> Result<()> {
-        self.file.sync_all().map_err(Error::from_io)
+        disk::sync_all(&self.file).map_err(Error::from_io)
     }
 }
 
-/// The newest facts in `file`.
-pub(crate) fn read_facts(file: &File) -> Option<DestinationFacts> {
-    let slots = (0..2).filter_map(|index: u64| {
-        let mut slot = [0; SLOT_LEN];
-        file.read_exact_at(&mut slot, index * SLOT_LEN as u64).ok()?;
-        decode(&slot)
-    });
-    // A file with only its first slot is short.
-    let first = || {
-        let mut bytes = vec![0; SLOT_LEN * 2];
-        let len = file.read_at(&mut bytes, 0).ok()?;
-        newest(&bytes[..len])
-    };
-    slots.max_by_key(|(number, _)| *number).map(|(_, facts)| facts).or_else(first)
+/// The newest facts in `file`; nothing where it has none that are whole.
+pub(crate) fn read_facts(file: &File) -> Result<Option<DestinationFacts>> {
+    let mut bytes = [0; SLOT_LEN * 2];
+    let len = disk::read_at(file, &mut bytes, 0).map_err(Error::from_io)?;
+    Ok(newest(&bytes[..len]))
 }
 
 /// The newest facts in the bytes of a facts file.
@@ -134,16 +125,16 @@ mod tests {
     fn the_newest_sound_slot_is_read_and_a_torn_one_leaves_the_older() {
         let named = tempfile::NamedTempFile::new().unwrap();
         let facts = FactsFile::new(named.reopen().unwrap());
-        assert_eq!(facts.read(), None);
+        assert_eq!(facts.read().unwrap(), None);
         let stamp = FileStamp { device: 1, inode: 2, born_ns: 5, len: 3, modified_ns: 4 };
         let mut written =
             DestinationFacts { stamp, is_active: false, is_foreign: true, base: 0, pending_bytes: 9 };
         for base in 1..6 {
             written.base = base;
             facts.write(&written).unwrap();
-            assert_eq!(facts.read(), Some(written));
+            assert_eq!(facts.read().unwrap(), Some(written));
         }
-        named.as_file().write_all_at(&[0xff; 8], SLOT_LEN as u64 + 20).unwrap();
-        assert_eq!(facts.read().unwrap().base, 4);
+        disk::write_all_at(named.as_file(), &[0xff; 8], SLOT_LEN as u64 + 20).unwrap();
+        assert_eq!(facts.read().unwrap().unwrap().base, 4);
     }
 }

@@ -1,23 +1,25 @@
 //! How a new file gets from the area to its destination: staged, copied, verified, published.
 
 use std::{
-    os::unix::fs::FileExt,
+    fs::File,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use forebay_scratch::disk;
 use forebay_source::{Error, ErrorKind, Result};
+use rustix::io::Errno;
 
 use crate::{
     counters::count,
     drainers::{DrainTask, LOCKED_PAUSE, Polled},
-    image_state::{ImageInner, ImagePhase, ImageState},
+    image_state::{ImageInner, ImagePhase, ImageState, create_temporary},
     image_sums::{complete, of_stretch, read_verified, stretches, sums_of},
     item_name::WantedFile,
     journal::{ImageSums, Journal},
     lineage::Successor,
+    pointer,
     publication::{self, PublishOrder, PublishTurn},
-    publish,
     stamp::FileStamp,
     status::ItemState,
     survey::DRAIN_TRIES_AGAIN,
@@ -138,11 +140,11 @@ impl ImageState {
         };
         let sync = || -> Result<ImageSums> {
             if let Some(image) = &self.image {
-                image.sync_data().map_err(Error::from_io)?;
+                disk::sync_data(image).map_err(Error::from_io)?;
             }
             if let Some(temporary) = &temporary {
-                temporary.sync_data().map_err(Error::from_io)?;
-                publish::sync_folder_of(&self.destination)?;
+                disk::sync_data(&**temporary).map_err(Error::from_io)?;
+                self.place.sync_directory()?;
             }
             sums_of(self.image.as_ref(), len, &held)
         };
@@ -176,12 +178,24 @@ impl ImageState {
         }
     }
 
+    /// Has the file go to the directory that has the path by now, if the one that it was opened in was removed.
+    fn renew_directory(&self) -> Result<()> {
+        if self.place.renew()? {
+            self.lock().journal.directory = Some(self.place.directory_stamp()?);
+        }
+        Ok(())
+    }
+
     /// Makes the temporary file, and the jobs that fill it.
     fn prepare(&self) {
+        if let Err(error) = self.renew_directory() {
+            let error = self.at(error);
+            return self.fail(&mut self.lock(), error);
+        }
         let journal = self.lock().journal.clone();
         // An earlier try failed behind the rename: what has its place is not touched again.
-        if journal.is_published().is_ok_and(|is_published| is_published) {
-            let finished = publish::sync_folder_of(&self.destination).and_then(|()| self.point(&journal));
+        if journal.is_published(&self.place).is_ok_and(|is_published| is_published) {
+            let finished = self.place.sync_directory().and_then(|()| self.point(&journal));
             return self.conclude(finished);
         }
         let mut inner = self.lock();
@@ -190,10 +204,10 @@ impl ImageState {
         self.lineage.set_failure(None);
         let mut temporary = inner.temporary.clone().map(Ok);
         if temporary.is_none() {
-            let path = self.name_temporary(&mut inner);
+            let (name, mode) = (self.name_temporary(&mut inner), journal.new_mode());
             drop(inner);
             // A destination that is slow must not hold up who looks at this file meanwhile.
-            let made = publish::create_temporary(&path).map(Arc::new);
+            let made = create_temporary(&self.place, &name, mode).map(Arc::new);
             temporary = Some(made.map_err(|error| self.at(error)));
             inner = self.lock();
         }
@@ -228,7 +242,7 @@ impl ImageState {
             (Some(image), Some(temporary), Some(held)) => {
                 read_verified(held, &image, job, buffer, |offset, bytes| {
                     let len = bytes.len() as u64;
-                    let write = || temporary.write_all_at(bytes, offset);
+                    let write = || disk::write_all_at(&*temporary, bytes, offset);
                     self.shared.write_to_destination(len, write).map_err(Error::from_io)?;
                     count(&self.shared.counters.drain_writes, 1);
                     count(&self.shared.counters.drained_bytes, len);
@@ -265,6 +279,8 @@ impl ImageState {
             (Some(image), Some(temporary)) => self.publish(image, temporary),
             _ => Ok(Publishing::Done),
         };
+        // Who waits for the file may run it, which the kernel refuses while it is open for writing.
+        drop(temporary);
         self.conclude(published);
     }
 
@@ -290,26 +306,23 @@ impl ImageState {
         }
     }
 
-    fn publish(&self, image: &ImageSums, temporary: &std::fs::File) -> Result<Publishing> {
+    fn publish(&self, image: &ImageSums, temporary: &File) -> Result<Publishing> {
         let journal = self.lock().journal.clone();
-        let Some(path) = journal.temporary() else { return Ok(Publishing::Done) };
+        let Some(name) = journal.temporary() else { return Ok(Publishing::Done) };
         count(&self.shared.counters.destination_syncs, 1);
-        complete(temporary, image, self.image.as_ref(), &journal)?;
+        complete(temporary, image, &self.place, &journal)?;
         let area = self.shared.room.area();
         let turn = PublishTurn::take(area, &self.destination)?;
-        match self.order()? {
-            Some(PublishOrder::Next) => {}
+        let is_new = match self.order()? {
+            Some(PublishOrder::Next { is_new }) => is_new,
             Some(PublishOrder::Superseded) => {
                 drop(turn);
-                std::fs::remove_file(&path).map_err(Error::from_io)?;
+                self.place.remove(name)?;
                 return self.point(&journal);
             }
-            Some(PublishOrder::Changed) => {
-                let what = "was changed by others after the new file was sealed";
-                return Err(Error::new(ErrorKind::Unavailable, what));
-            }
+            Some(PublishOrder::Changed) => return Err(changed_by_others()),
             None => return Ok(Publishing::Later),
-        }
+        };
         let stamp = FileStamp::of(temporary)?;
         {
             let mut inner = self.lock();
@@ -320,9 +333,12 @@ impl ImageState {
         }
         self.lineage.about_to_publish(&self.id, stamp);
         area.map_or(Ok(()), |area| publication::note(area, &self.id, &journal, stamp))?;
-        publish::rename(&path, &self.destination)?;
+        self.place.publish(name, is_new).map_err(|error| match error.raw_os_error() {
+            Some(code) if is_new && code == Errno::EXIST.raw_os_error() => changed_by_others(),
+            _ => error,
+        })?;
         drop(turn);
-        publish::sync_folder_of(&self.destination)?;
+        self.place.sync_directory()?;
         self.point(&journal)
     }
 
@@ -332,7 +348,7 @@ impl ImageState {
         // An update may end between the look at the destination and the check for changes: the next look knows its stamp.
         for _ in 0..LOOKS {
             let journal = self.lock().journal.clone();
-            order = publication::order(self.shared.room.area(), &journal)?;
+            order = publication::order(self.shared.room.area(), &self.place, &journal)?;
             if order != PublishOrder::Changed {
                 break;
             }
@@ -347,16 +363,14 @@ impl ImageState {
         let Some(pointer) = journal.latest() else { return Ok(Publishing::Done) };
         let _one = self.shared.point_alone();
         let _turn = PublishTurn::take(self.shared.room.area(), &pointer)?;
-        publish::point(&pointer, &self.destination, journal.created_ns)?;
+        pointer::point(&pointer, &self.destination, journal.created_ns)?;
         Ok(Publishing::Done)
     }
 
     fn fail(&self, inner: &mut ImageInner, error: Error) {
         // The room at the destination is somebody's: what was copied is copied again later.
         if inner.passed.bytes() == 0 {
-            if let (Some(_), Some(path)) = (inner.temporary.take(), inner.journal.temporary()) {
-                let _ = std::fs::remove_file(path);
-            }
+            let _ = self.remove_temporary(inner);
             inner.journal.set_temporary(None);
         }
         let hint = if error.kind() == ErrorKind::Unavailable {
@@ -381,4 +395,8 @@ impl ImageState {
         }
         self.durable.set(Err(error));
     }
+}
+
+fn changed_by_others() -> Error {
+    Error::new(ErrorKind::Unavailable, "was changed by others after the new file was sealed")
 }

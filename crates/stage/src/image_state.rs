@@ -2,25 +2,28 @@
 
 use std::{
     collections::VecDeque,
+    ffi::OsString,
     fs::File,
-    os::unix::fs::{FileExt, PermissionsExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
+use forebay_scratch::{OwnFolder, disk};
 use forebay_source::{Error, ErrorKind, Result};
+use rustix::fs::{Mode, OFlags};
 
 use crate::{
+    attributes::{NewMode, PRIVATE},
     completion::Completion,
     counters::count,
+    destination::{Destination, temporary_name},
     drainers::DrainShared,
     item_name::create_id,
     journal::Journal,
     lineage::{Lineage, Successor},
-    publish,
-    range_set::{RangeSet, held_of},
+    range_set::RangeSet,
     settings::StageOptions,
-    stamp::{FileStamp, now_ns},
+    stamp::{FileStamp, is_regular, now_ns},
     status::{ItemKind, ItemState},
 };
 
@@ -32,7 +35,9 @@ const RESERVE_STEP: u64 = 32 << 20;
 pub(crate) struct ImageState {
     pub(crate) shared: Arc<DrainShared>,
     pub(crate) id: String,
+    /// The destination's path, for messages and for who looks for the file by it.
     pub(crate) destination: PathBuf,
+    pub(crate) place: Destination,
     pub(crate) options: StageOptions,
     /// Nothing where the area cannot be used: then all goes straight to the destination's folder.
     pub(crate) image: Option<File>,
@@ -96,17 +101,23 @@ impl ImageInner {
     }
 }
 
-/// What a new file is, and what is wanted of it.
-#[derive(Debug)]
-pub(crate) struct ItemNames {
-    pub(crate) id: String,
-    pub(crate) destination: PathBuf,
-    pub(crate) options: StageOptions,
-}
-
 /// The name of a new file's image.
 pub(crate) fn image_name(id: &str) -> String {
     format!("{id}.data")
+}
+
+/// Opens the image of item `id`, to be read. An earlier version gave images the modes of the programs that wrote them.
+pub(crate) fn open_image(folder: &OwnFolder, id: &str) -> Result<File> {
+    let name = image_name(id);
+    let at = |error: Error| error.at(folder.path().join(&name).display());
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let opened = disk::open_at(folder.descriptor(), Path::new(&name), flags, Mode::empty());
+    let file = File::from(opened.map_err(|error| at(Error::from_io(error)))?);
+    if is_regular(&file) {
+        Ok(file)
+    } else {
+        Err(at(Error::new(ErrorKind::Denied, "expected a file of this user")))
+    }
 }
 
 impl ImageState {
@@ -117,12 +128,18 @@ impl ImageState {
         options: StageOptions,
         lineage: Arc<Lineage>,
     ) -> Result<Arc<Self>> {
+        let place = Destination::open(&destination)?;
+        let mode = NewMode::of_process();
         let id = create_id(&destination);
         let mut journal = Journal::new(ItemKind::Create, &destination, shared.room.boot());
         journal.priority = options.priority;
-        journal.mode = options.mode.unwrap_or_else(publish::default_mode);
+        (journal.requested_mode, journal.mode) = (mode.requested, mode.masked);
         journal.read_back = options.read_back;
+        journal.directory = Some(place.directory_stamp()?);
         journal.set_latest(options.latest.as_deref());
+        if options.is_exclusive {
+            journal.claim = Some(place.claim(mode.requested)?);
+        }
         let room = &shared.room;
         let image = room.create(&image_name(&id)).ok();
         // Without a journal nothing would lead to the image: all goes straight through.
@@ -131,51 +148,22 @@ impl ImageState {
         if !is_journalled {
             room.remove(&image_name(&id));
         }
-        let inner = ImageInner::new(journal, is_journalled);
-        let names = ItemNames { id, destination, options };
-        Ok(Arc::new(Self::assemble(shared, names, image, lineage, inner)))
-    }
-
-    /// A file that programs have written to `image` by descriptors of their own, which have `reserved` bytes of the area.
-    pub(crate) fn take_over(
-        shared: Arc<DrainShared>,
-        names: ItemNames,
-        mut journal: Journal,
-        image: File,
-        reserved: u64,
-        lineage: Arc<Lineage>,
-    ) -> Result<Arc<Self>> {
-        let facts =
-            image.metadata().map_err(|error| Error::from_io(error).at(names.destination.display()))?;
-        journal.mode = facts.permissions().mode() & 0o7777;
-        let held = held_of(&image, facts.len());
-        count(&shared.counters.staged_bytes, held.bytes());
-        let inner = ImageInner { len: facts.len(), held, reserved, ..ImageInner::new(journal, true) };
-        Ok(Arc::new(Self::assemble(shared, names, Some(image), lineage, inner)))
-    }
-
-    fn assemble(
-        shared: Arc<DrainShared>,
-        names: ItemNames,
-        image: Option<File>,
-        lineage: Arc<Lineage>,
-        inner: ImageInner,
-    ) -> Self {
-        let ItemNames { id, destination, options } = names;
+        let inner = Mutex::new(ImageInner::new(journal, is_journalled));
         let (staged, durable) = (Completion::new(), Completion::new());
         let in_use = Arc::clone(&shared.files);
-        Self {
+        Ok(Arc::new(Self {
             shared,
             id,
             destination,
+            place,
             options,
             image,
             lineage,
             staged,
             durable,
-            inner: Mutex::new(inner),
+            inner,
             _in_use: in_use,
-        }
+        }))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ImageInner> {
@@ -213,7 +201,7 @@ impl ImageState {
     fn hold(&self, inner: &mut ImageInner, offset: u64, bytes: &[u8]) -> Result<()> {
         let end = offset + bytes.len() as u64;
         let missing = inner.held.missing(offset, end);
-        let is_held = |image: &File| image.write_all_at(bytes, offset).is_ok();
+        let is_held = |image: &File| disk::write_all_at(image, bytes, offset).is_ok();
         if self.has_room(inner, missing) && self.image.as_ref().is_some_and(is_held) {
             inner.held.insert(offset, end);
             count(&self.shared.counters.staged_bytes, bytes.len() as u64);
@@ -224,7 +212,7 @@ impl ImageState {
             let piece = part(bytes, offset, start, until);
             match self.image.as_ref().filter(|_| is_held) {
                 Some(image) => {
-                    image.write_all_at(piece, start).map_err(|error| self.at(Error::from_io(error)))?;
+                    disk::write_all_at(image, piece, start).map_err(|error| self.at(Error::from_io(error)))?;
                 }
                 None => self.pass(inner, start, piece)?,
             }
@@ -251,31 +239,41 @@ impl ImageState {
     /// Writes straight to the temporary file beside the destination.
     fn pass(&self, inner: &mut ImageInner, offset: u64, bytes: &[u8]) -> Result<()> {
         let temporary = self.temporary(inner)?;
-        temporary.write_all_at(bytes, offset).map_err(|error| self.at(Error::from_io(error)))?;
+        disk::write_all_at(&*temporary, bytes, offset).map_err(|error| self.at(Error::from_io(error)))?;
         inner.passed.insert(offset, offset + bytes.len() as u64);
         count(&self.shared.counters.passed_through_bytes, bytes.len() as u64);
         count(&self.shared.counters.passed_through_writes, 1);
         Ok(())
     }
 
-    /// The temporary file beside the destination, made if need be; the journal knows its name before it exists.
+    /// The temporary file beside the destination, created if need be; the journal knows its name before it exists.
     pub(crate) fn temporary(&self, inner: &mut ImageInner) -> Result<Arc<File>> {
         if let Some(temporary) = &inner.temporary {
             return Ok(Arc::clone(temporary));
         }
-        let path = self.name_temporary(inner);
-        let file = publish::create_temporary(&path).map(Arc::new);
-        let file = file.map_err(|error| self.at(error))?;
+        let name = self.name_temporary(inner);
+        let file = create_temporary(&self.place, &name, inner.journal.new_mode()).map_err(|error| self.at(error))?;
+        let file = Arc::new(file);
         inner.temporary = Some(Arc::clone(&file));
         Ok(file)
     }
 
-    /// The path of a temporary file, which the journal knows before it exists.
-    pub(crate) fn name_temporary(&self, inner: &mut ImageInner) -> PathBuf {
-        inner.journal.set_temporary(Some(&publish::temporary_name(&self.destination)));
+    /// Chooses the name of a temporary file, which the journal knows before it exists.
+    pub(crate) fn name_temporary(&self, inner: &mut ImageInner) -> OsString {
+        let name = temporary_name(&self.destination);
+        inner.journal.set_temporary(Some(&name));
         inner.is_journalled =
             inner.is_journalled && self.write_journal(inner, inner.journal.image.is_some()).is_ok();
-        inner.journal.temporary().unwrap_or_default()
+        name
+    }
+
+    /// Closes and removes the temporary file.
+    pub(crate) fn remove_temporary(&self, inner: &mut ImageInner) -> Result<()> {
+        let is_there = inner.temporary.take().is_some();
+        match inner.journal.temporary().filter(|_| is_there) {
+            Some(name) => self.place.remove(name),
+            None => Ok(()),
+        }
     }
 
     /// Rewrites the journal, where there is one.
@@ -301,7 +299,7 @@ impl ImageState {
             for (start, until, _) in set.pieces(offset, end).into_iter().filter(|piece| piece.2) {
                 let from = usize::try_from(start - offset).unwrap_or(0);
                 let to = usize::try_from(until - offset).unwrap_or(0);
-                let read = file.read_exact_at(&mut into[from..to], start);
+                let read = disk::read_exact_at(file, &mut into[from..to], start);
                 read.map_err(|error| self.at(Error::from_io(error)))?;
             }
         }
@@ -317,11 +315,13 @@ impl ImageState {
             inner.passed.cut(len);
             // What is cut off reads as zeros when the file grows again.
             if let Some(image) = &self.image {
-                let cut = image.set_len(image.metadata().map_or(len, |facts| facts.len().min(len)));
-                cut.map_err(|error| self.at(Error::from_io(error)))?;
+                let cut = FileStamp::of(image).and_then(|stamp| {
+                    disk::set_len(image, stamp.len.min(len)).map_err(Error::from_io)
+                });
+                cut.map_err(|error| self.at(error))?;
             }
             if let Some(temporary) = &inner.temporary {
-                temporary.set_len(len).map_err(|error| self.at(Error::from_io(error)))?;
+                disk::set_len(&**temporary, len).map_err(|error| self.at(Error::from_io(error)))?;
             }
         }
         inner.len = len;
@@ -332,7 +332,11 @@ impl ImageState {
     pub(crate) fn seal(self: &Arc<Self>) -> Result<()> {
         let mut inner = self.lock();
         self.check_open(&inner)?;
-        let now = FileStamp::at(&self.destination)?;
+        // Of an exclusive creation the name was taken when it was opened: what has it now may be somebody else's.
+        let now = match inner.journal.claim {
+            Some(claim) => Some(claim),
+            None => self.place.stamp()?,
+        };
         let weak = Arc::downgrade(self);
         inner.journal.expected = self.lineage.join(weak, now);
         inner.journal.sealed_ns = now_ns();
@@ -355,8 +359,9 @@ impl ImageState {
     /// Removes the item without publishing it.
     pub(crate) fn forget(&self, inner: &mut ImageInner) {
         inner.phase = ImagePhase::Settled;
-        if let (Some(_), Some(path)) = (inner.temporary.take(), inner.journal.temporary()) {
-            let _ = std::fs::remove_file(path);
+        let _ = self.remove_temporary(inner);
+        if let Some(claim) = &inner.journal.claim {
+            let _ = self.place.give_claim_back(claim);
         }
         self.remove(inner);
     }
@@ -368,7 +373,7 @@ impl ImageState {
         room.remove(&image_name(&self.id));
         // What memory holds goes with its length; the descriptor may stay open for readers.
         if let Some(image) = self.image.as_ref().filter(|_| !room.is_lasting()) {
-            let _ = image.set_len(0);
+            let _ = disk::set_len(image, 0);
         }
         room.release(std::mem::take(&mut inner.reserved));
     }
@@ -397,6 +402,12 @@ impl Successor for ImageState {
             let _ = self.write_journal(&inner, true);
         }
     }
+}
+
+/// Creates the temporary file `name` beside `place`: with the mode of a new file, or for its owner alone where it replaces another.
+pub(crate) fn create_temporary(place: &Destination, name: &OsString, mode: NewMode) -> Result<File> {
+    let mode = if place.stamp()?.is_some() { PRIVATE } else { mode.in_directory(place.directory())? };
+    place.create(name, mode)
 }
 
 /// The part of `bytes`, which begin at `offset`, from `start` to `end`.

@@ -1,13 +1,15 @@
 //! Checksums of a new file's image, by blocks.
 
-use std::{fs::File, os::unix::fs::FileExt};
+use std::fs::File;
 
+use forebay_scratch::disk;
 use forebay_source::{Error, Result};
 
 use crate::{
+    attributes::dress,
+    destination::Destination,
     drainers::SUM_BLOCK,
     journal::{ImageSums, Journal},
-    publish,
     range_set::RangeSet,
     stamp::FileStamp,
 };
@@ -51,7 +53,7 @@ pub(crate) fn sums_of(file: Option<&File>, len: u64, held: &RangeSet) -> Result<
         while at < end {
             let step = (end - at).min(SUM_BLOCK);
             let piece = &mut buffer[..usize::try_from(step).unwrap_or(0)];
-            file.read_exact_at(piece, at).map_err(Error::from_io)?;
+            disk::read_exact_at(file, piece, at).map_err(Error::from_io)?;
             sums.add(at, piece);
             at += step;
         }
@@ -88,7 +90,7 @@ pub(crate) fn read_verified(
     let mut rest = buffer.as_mut_slice();
     for (from, until, _) in &pieces {
         let (piece, after) = rest.split_at_mut(usize::try_from(until - from).unwrap_or(0));
-        file.read_exact_at(piece, *from).map_err(Error::from_io)?;
+        disk::read_exact_at(file, piece, *from).map_err(Error::from_io)?;
         sums.add(*from, piece);
         rest = after;
     }
@@ -115,23 +117,19 @@ pub(crate) fn of_stretch(image: &ImageSums, (start, end): (u64, u64)) -> ImageSu
     ImageSums { len: image.len, held, sums: image.sums[first..last].to_vec() }
 }
 
-/// Gives a temporary file that is copied its length and metadata, syncs it and looks at it once more. The file `held` that it was copied
-/// from has the mode, times and attributes that programs gave it, where they have written it themselves.
+/// Gives a temporary file that is copied its length and metadata, syncs it and looks at it once more.
 pub(crate) fn complete(
     temporary: &File,
     image: &ImageSums,
-    held: Option<&File>,
+    place: &Destination,
     journal: &Journal,
 ) -> Result<()> {
-    temporary.set_len(image.len).map_err(Error::from_io)?;
-    publish::dress(temporary, &journal.destination(), journal.mode)?;
-    if let Some(held) = held.filter(|_| journal.is_shared) {
-        publish::dress_as(temporary, held, journal.begun_as, journal.mode)?;
-    }
-    temporary.sync_all().map_err(Error::from_io)?;
+    disk::set_len(temporary, image.len).map_err(Error::from_io)?;
+    dress(temporary, place, journal.new_mode())?;
+    disk::sync_all(temporary).map_err(Error::from_io)?;
     let found = FileStamp::of(temporary)?;
     if found.len != image.len {
-        return Err(Error::corrupt(format!("copy has {} bytes, not {}", found.len, image.len)));
+        return Err(Error::corrupt(format!("expected a copy of {} bytes, got {}", image.len, found.len)));
     }
     if journal.read_back {
         let mut buffer = Vec::new();

@@ -8,7 +8,7 @@ use std::{
 use forebay_scratch::nonce;
 use forebay_source::Result;
 
-use crate::{journal::Journal, publish, stamp::FileStamp, status::ItemKind};
+use crate::{destination, journal::Journal, stamp::FileStamp, status::ItemKind};
 
 /// The name of a new file's item: the checksum of its destination, and a number.
 pub(crate) fn create_id(destination: &Path) -> String {
@@ -34,7 +34,7 @@ pub(crate) struct WantedFile {
 impl WantedFile {
     /// The file at `path`, which may not be there yet.
     pub(crate) fn at(path: &Path) -> Result<Self> {
-        let path = publish::resolve(path)?;
+        let path = destination::resolve(path)?;
         let stamp = FileStamp::at(&path)?;
         Ok(Self { path, stamp })
     }

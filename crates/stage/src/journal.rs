@@ -17,12 +17,17 @@ use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    attributes::NewMode,
+    destination::Destination,
+    journal_v4::JournalV4,
     stamp::FileStamp,
     status::{ItemKind, ItemState},
 };
 
 const MAGIC: &[u8; 8] = b"FBSTAGE\0";
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
+/// The version before, which is still read.
+const VERSION_4: u32 = 4;
 const HEAD_LEN: usize = 20;
 
 /// What the file name of each temporary file at a destination contains.
@@ -33,7 +38,7 @@ pub(crate) const TEMPORARY_MARK: &str = ".forebay-";
 pub(crate) struct Journal {
     pub(crate) kind: ItemKind,
     pub(crate) state: ItemState,
-    destination: Vec<u8>,
+    pub(crate) destination: Vec<u8>,
     pub(crate) pid: u32,
     pub(crate) created_ns: u64,
     /// When it was sealed, of a new file: versions for one destination are published in this order.
@@ -43,20 +48,26 @@ pub(crate) struct Journal {
     /// Which start of the machine it was written in: what was not synced then is not trusted later.
     pub(crate) boot: String,
     pub(crate) priority: i32,
-    latest: Option<Vec<u8>>,
+    pub(crate) latest: Option<Vec<u8>>,
+    /// The mode of a new file, as it is given to `open(2)`, where its directory has a default access list.
+    pub(crate) requested_mode: u32,
+    /// The mode of a new file where its directory has none: the umask of its process has been applied.
     pub(crate) mode: u32,
     pub(crate) read_back: bool,
-    /// Of an update, whether several processes write to the destination beside the log, as ranks do by MPI-IO. Of a new file, whether
-    /// programs write its image by descriptors of their own.
+    /// Of an update, whether several processes write to the destination beside the log, as ranks do by MPI-IO.
     pub(crate) is_shared: bool,
-    /// Owner and group of an image that programs write, as it was handed to them: others are those that a program gave it.
-    pub(crate) begun_as: Option<(u32, u32)>,
+    /// Whether programs wrote the image of a new file by descriptors of their own, which earlier versions of forebay did.
+    pub(crate) is_program_image: bool,
+    /// The empty file by which an exclusive creation has taken the destination's name.
+    pub(crate) claim: Option<FileStamp>,
+    /// The identity of the directory that the destination is in.
+    pub(crate) directory: Option<FileStamp>,
     /// The number of the redo log, of an update.
     pub(crate) log: u64,
     /// What the destination may be, of a new file: anything else was changed by others.
     pub(crate) expected: Vec<Option<FileStamp>>,
     /// The file name in the destination's folder under which a new file is put together.
-    temporary: Option<Vec<u8>>,
+    pub(crate) temporary: Option<Vec<u8>>,
     /// The stamp of that file when it was about to be published.
     pub(crate) published: Option<FileStamp>,
     /// Bytes that went straight to that file.
@@ -90,10 +101,13 @@ impl Journal {
             boot,
             priority: 0,
             latest: None,
+            requested_mode: 0o600,
             mode: 0o600,
             read_back: false,
             is_shared: false,
-            begun_as: None,
+            is_program_image: false,
+            claim: None,
+            directory: None,
             log: 0,
             expected: Vec::new(),
             temporary: None,
@@ -113,12 +127,15 @@ impl Journal {
         if self.sealed_ns == 0 { self.created_ns } else { self.sealed_ns }
     }
 
-    /// Whether the new file has its place.
-    pub(crate) fn is_published(&self) -> Result<bool> {
-        let (Some(published), Some(now)) = (self.published, FileStamp::at(&self.destination())?) else {
-            return Ok(false);
-        };
+    /// Returns whether the new file has its place.
+    pub(crate) fn is_published(&self, destination: &Destination) -> Result<bool> {
+        let (Some(published), Some(now)) = (self.published, destination.stamp()?) else { return Ok(false) };
         Ok(published.is_surely_same_file(&now))
+    }
+
+    /// The mode of a new file.
+    pub(crate) fn new_mode(&self) -> NewMode {
+        NewMode { requested: self.requested_mode, masked: self.mode }
     }
 
     pub(crate) fn latest(&self) -> Option<PathBuf> {
@@ -129,10 +146,9 @@ impl Journal {
         self.latest = latest.map(bytes_of);
     }
 
-    /// The path under which the new file is put together.
-    pub(crate) fn temporary(&self) -> Option<PathBuf> {
-        let name = self.temporary.as_deref()?;
-        Some(self.destination().with_file_name(OsStr::from_bytes(name)))
+    /// The name beside the destination under which the new file is put together.
+    pub(crate) fn temporary(&self) -> Option<&OsStr> {
+        self.temporary.as_deref().map(OsStr::from_bytes)
     }
 
     pub(crate) fn set_temporary(&mut self, name: Option<&OsStr>) {
@@ -161,8 +177,9 @@ impl Journal {
         if head[..8] != *MAGIC {
             return Err(Error::corrupt("is not a journal"));
         }
-        if number(8) != VERSION {
-            return Err(Error::unsupported(format!("journal has version {}, not {VERSION}", number(8)))
+        let version = number(8);
+        if version != VERSION && version != VERSION_4 {
+            return Err(Error::unsupported(format!("expected a journal of version {VERSION}, got {version}"))
                 .hint("recover with the forebay that wrote it"));
         }
         let body = &bytes[HEAD_LEN..];
@@ -172,8 +189,12 @@ impl Journal {
         if !cfg!(fuzzing) && number(16) != crc32c::crc32c(body) {
             return Err(Error::corrupt("journal has a bad checksum"));
         }
-        let journal: Self = postcard::from_bytes(body)
-            .map_err(|error| Error::corrupt("journal cannot be decoded").because(error))?;
+        let decoded = match version {
+            VERSION_4 => postcard::from_bytes(body).map(|journal: JournalV4| journal.into()),
+            _ => postcard::from_bytes(body),
+        };
+        let journal: Self =
+            decoded.map_err(|error| Error::corrupt("journal cannot be decoded").because(error))?;
         journal.check()?;
         Ok(journal)
     }

@@ -16,21 +16,23 @@
 //! | `room` | the folder of a process in the area, its share of the quota; or memory |
 //! | `drainers` | the threads, and which file comes next |
 //! | `staged_file`, `image_state`, `image_drain`, `image_sums` | new files: written, sealed, copied |
-//! | `program_image`, `program_images`, `program_names`, `program_move`, `program_room`, `writer_lease` | new files that programs write by descriptors of their own: made, found by name, left alone while they move, kept within the quota, taken over when the last one is closed |
-//! | `publish`, `lineage`, `publication`, `destination_changes` | how a new file takes its place, and several versions do so in order, of one process and of several |
+//! | `destination`, `attributes`, `pointer` | a name in an open directory; owner, mode and access list of a published file; the link to the latest one |
+//! | `lineage`, `publication`, `destination_changes` | how several versions of a new file are published in order, of one process and of several |
 //! | `redo_file`, `redo_state`, `redo_accept`, `redo_keeping`, `redo_drain`, `batch`, `pending`, `close_error` | updates: accepted, read, drained in place |
 //! | `redo_log`, `segment`, `memory_map`, `log_record` | the log: recycled segments of checked records, in files or in memory |
-//! | `journal`, `facts_file`, `stamp`, `item_name` | what outlives the process: what an item is, what its destination looked like |
-//! | `recover`, `recovery`, `recover_create`, `recover_update`, `survey`, `discard` | what killed processes left, found, finished or removed |
+//! | `journal`, `journal_v4`, `facts_file`, `stamp`, `item_name` | what outlives the process: what an item is, what its destination looked like |
+//! | `recover`, `recovery`, `recover_create`, `recover_update`, `survey`, `discard`, `writers` | what killed processes left, found, finished or removed |
 //! | `completion`, `counters`, `range_set` | milestones, counters, sets of bytes |
 //! | `process_end` | the end of the process |
 //! | `untrusted` | any bytes taken for the files of an area |
 
 mod area;
+mod attributes;
 mod batch;
 mod close_error;
 mod completion;
 mod counters;
+mod destination;
 mod destination_changes;
 mod discard;
 mod drainers;
@@ -41,18 +43,14 @@ mod image_state;
 mod image_sums;
 mod item_name;
 mod journal;
+mod journal_v4;
 mod lineage;
 mod log_record;
 mod memory_map;
 mod pending;
+mod pointer;
 mod process_end;
-mod program_image;
-mod program_images;
-mod program_move;
-mod program_names;
-mod program_room;
 mod publication;
-mod publish;
 mod range_set;
 mod recover;
 mod recover_create;
@@ -72,15 +70,10 @@ mod stamp;
 mod status;
 mod survey;
 mod untrusted;
-mod writer_lease;
+mod writers;
 
 pub use area::Area;
 pub use completion::Completion;
-pub use program_image::ProgramImage;
-pub use program_images::{ImageTotals, ImagesLeft, ProgramImages};
-pub use program_move::MoveMark;
-pub use program_names::{FolderKey, NameState, NamedImage, NamesLock, ProgramNames};
-pub use program_room::{ProgramRoom, RoomNotice};
 pub use recover::{RecoverOptions, Recovered, recover};
 pub use redo_file::RedoFile;
 pub use settings::{AreaPlace, AreaSettings, CloseWhen, DrainSync, StageOptions};

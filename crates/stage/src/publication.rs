@@ -6,7 +6,6 @@
 
 use std::{
     fs::File,
-    io::Read,
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::Arc,
@@ -18,7 +17,10 @@ use forebay_scratch::{ByteLock, OwnFolder};
 use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{item_name::WantedFile, journal::Journal, stamp::FileStamp, status::ItemKind, survey::items_for};
+use crate::{
+    destination::Destination, item_name::WantedFile, journal::Journal, stamp::FileStamp, status::ItemKind,
+    survey::items_for,
+};
 
 const TURNS: &str = "publishing";
 const MAGIC: &[u8; 8] = b"FBPUBL\0\x01";
@@ -29,8 +31,8 @@ const TURN_PAUSE: Duration = Duration::from_millis(1);
 /// What is to be done with a new file that is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PublishOrder {
-    /// It takes the place of what is there.
-    Next,
+    /// It takes the place of what is there, or the name that nothing has.
+    Next { is_new: bool },
     /// What is there was sealed later.
     Superseded,
     /// What is there was made by others, or was removed by them.
@@ -70,20 +72,25 @@ impl PublishTurn {
     }
 }
 
-/// What is to be done with the file of `journal`, now that it is its turn.
-pub(crate) fn order(area: Option<&Arc<OwnFolder>>, journal: &Journal) -> Result<PublishOrder> {
-    let destination = journal.destination();
-    let now = FileStamp::at(&destination)?;
+/// Decides what is to be done with the file of `journal`, now that it is its turn.
+pub(crate) fn order(
+    area: Option<&Arc<OwnFolder>>,
+    destination: &Destination,
+    journal: &Journal,
+) -> Result<PublishOrder> {
+    let now = destination.stamp()?;
+    let next = PublishOrder::Next { is_new: now.is_none() };
     if journal.expected.contains(&now) {
-        return Ok(PublishOrder::Next);
+        return Ok(next);
     }
-    let known = area.and_then(|area| read(area, &destination));
-    Ok(match (known, now) {
-        (Some(known), Some(now)) if known.stamp == now && known.sealed_ns < journal.sealed_ns => {
-            PublishOrder::Next
-        }
-        (Some(known), Some(now)) if known.stamp == now => PublishOrder::Superseded,
-        _ => PublishOrder::Changed,
+    let known = match area {
+        Some(area) => read(area, destination.path())?,
+        None => None,
+    };
+    Ok(match known.filter(|known| Some(known.stamp) == now) {
+        Some(known) if known.sealed_ns < journal.sealed_ns => next,
+        Some(_) => PublishOrder::Superseded,
+        None => PublishOrder::Changed,
     })
 }
 
@@ -109,14 +116,17 @@ pub(crate) fn note(area: &OwnFolder, id: &str, journal: &Journal, stamp: FileSta
     area.write_atomically(&name_of(&destination), &bytes)
 }
 
-fn read(area: &OwnFolder, destination: &Path) -> Option<Publication> {
-    let mut bytes = Vec::new();
-    area.open_to_read(name_of(destination)).ok()?.read_to_end(&mut bytes).ok()?;
-    let body = bytes.get(MAGIC.len() + 4..)?;
+/// Reads what was published last at `destination`; nothing where nobody said so, or where what was said is damaged.
+fn read(area: &OwnFolder, destination: &Path) -> Result<Option<Publication>> {
+    let bytes = match area.read(name_of(destination)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        bytes => bytes?,
+    };
+    let Some(body) = bytes.get(MAGIC.len() + 4..) else { return Ok(None) };
     let sum = crc32c::crc32c(body).to_le_bytes();
     let is_sound = bytes[..MAGIC.len()] == *MAGIC && bytes[MAGIC.len()..][..4] == sum;
-    let found: Publication = is_sound.then(|| postcard::from_bytes(body).ok()).flatten()?;
-    (found.destination == destination.as_os_str().as_bytes()).then_some(found)
+    let found: Option<Publication> = is_sound.then(|| postcard::from_bytes(body).ok()).flatten();
+    Ok(found.filter(|found| found.destination == destination.as_os_str().as_bytes()))
 }
 
 fn sum_of(destination: &Path) -> u32 {

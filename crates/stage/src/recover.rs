@@ -12,14 +12,15 @@ use forebay_scratch::{OwnFolder, SharedFolder, boot_id};
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
+    destination::Destination,
     discard::{discard_item, remove_item},
     journal::Journal,
     publication::{self, PublishOrder},
     recover_create, recover_update,
     recovery::{RecoverVerdict, Recovery, UpdateSibling},
-    room::{PROCESS_PREFIX, open_area, other_host, remove_ours},
+    room::{PROCESS_PREFIX, has_journals, open_area, other_host, remove_ours},
     status::{DrainProgress, ItemKind, ItemStatus},
-    survey::{damaged, item_ids, process_folders, read_journal, status_of},
+    survey::{damaged, find_journal, item_ids, process_folders, read_journal, status_of},
 };
 
 /// What to do where the journals alone do not decide.
@@ -66,18 +67,24 @@ pub fn recover(
     // Those that are named count as gone.
     let is_left =
         |name: &str| other_host(name).is_none_or(|host| options.hosts.iter().any(|named| named == host));
-    for (folder, is_deserted) in process_folders(&area)? {
-        let name = folder.path().file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let host = other_host(name);
-        let is_named = host.is_some() && is_left(name);
-        if !is_deserted && !is_named {
-            recovered.in_use.extend(items_in_use(&folder, host));
+    let boot = boot_id();
+    let mut deserted = Vec::new();
+    for name in area.names()?.iter().filter(|name| name.starts_with(PROCESS_PREFIX)) {
+        if is_left(name)
+            && let Some(held) = SharedFolder::take_deserted(&area, name)?
+        {
+            deserted.push(held);
+        } else {
+            match area.open_subfolder(name) {
+                Ok(folder) => recovered.in_use.extend(items_in_use(&folder, other_host(name))?),
+                // Its process has ended meanwhile.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
     }
-    let boot = boot_id();
-    let is_candidate = |name: &str| name.starts_with(PROCESS_PREFIX) && is_left(name);
-    let deserted: Vec<SharedFolder> = SharedFolder::deserted(&area, is_candidate).collect();
-    let (items_left, bytes) = total_left(&deserted);
+    let items = items_in_order(&deserted)?;
+    let (items_left, bytes) = total_left(&items)?;
     let (items_left, bytes_done) = (Cell::new(items_left), Cell::new(0));
     let report = |added: u64| {
         bytes_done.set(bytes_done.get() + added);
@@ -88,9 +95,8 @@ pub fn recover(
         })
     };
     let is_same_boot = |journal: &Journal| !boot.is_empty() && boot == journal.boot;
-    let items = items_in_order(&deserted);
     // Before anything is applied: afterwards the destination is not as any of them left it.
-    let siblings = siblings_of(&items, &is_same_boot);
+    let siblings = siblings_of(&items, &is_same_boot)?;
     for (folder, id) in &items {
         // Read only now: an earlier item for the same destination may have changed it.
         let journal = read_journal(folder, id);
@@ -109,7 +115,7 @@ pub fn recover(
     }
     discard_superseded(&area, &items, options, &mut recovered)?;
     for held in &deserted {
-        if !options.dry_run && item_ids(held.folder()).is_empty() {
+        if !options.dry_run && matches!(has_journals(held.folder()), Ok(false)) {
             held.remove_if_last(remove_ours);
         } else {
             held.leave();
@@ -137,10 +143,13 @@ fn discard_superseded(
         let found = items.iter().find(|(_, id)| *id == status.id);
         let journal = found.and_then(|(folder, id)| Some((folder, read_journal(folder, id).ok()?)));
         let is_superseded = match &journal {
-            // Programs may still write it: it is newer than what is sealed.
-            Some((_, journal)) if journal.image.is_none() => false,
+            // The user decides, as nothing says when it was written.
+            Some((_, journal)) if journal.is_program_image => false,
             _ if options.dry_run => true,
-            Some((_, journal)) => publication::order(Some(area), journal)? == PublishOrder::Superseded,
+            Some((_, journal)) => {
+                let place = Destination::open(&journal.destination())?;
+                publication::order(Some(area), &place, journal)? == PublishOrder::Superseded
+            }
             None => false,
         };
         let (true, Some((folder, journal))) = (is_superseded, journal) else {
@@ -157,20 +166,19 @@ fn discard_superseded(
 }
 
 /// The items of a process that still runs, or may, on the machine `host`.
-fn items_in_use(folder: &OwnFolder, host: Option<&str>) -> Vec<ItemStatus> {
-    let journals = item_ids(folder).into_iter().filter_map(|id| Some((read_journal(folder, &id).ok()?, id)));
-    journals
-        .map(|(journal, id)| {
-            let mut status = status_of(folder, &id, &journal, false);
-            if let Some(host) = host {
-                let what = format!(
-                    "belongs to host {host}, where its process may run; '--host {host}' recovers it here"
-                );
-                status.error = Some(what);
-            }
-            status
-        })
-        .collect()
+fn items_in_use(folder: &OwnFolder, host: Option<&str>) -> Result<Vec<ItemStatus>> {
+    let mut items = Vec::new();
+    for id in item_ids(folder)? {
+        let Some(journal) = find_journal(folder, &id)? else { continue };
+        let mut status = status_of(folder, &id, &journal, false);
+        if let Some(host) = host {
+            let what =
+                format!("belongs to host {host}, where its process may run; '--host {host}' recovers it here");
+            status.error = Some(what);
+        }
+        items.push(status);
+    }
+    Ok(items)
 }
 
 fn recover_item(
@@ -214,6 +222,7 @@ fn recover_item(
         }
         .and_then(|()| remove_item(folder, id)),
     };
+
     match (verdict, done) {
         (RecoverVerdict::Refuse(error), _) | (_, Err(error)) => {
             status.error = Some(error.at(status.destination.display()).to_string());
@@ -227,49 +236,49 @@ fn recover_item(
 }
 
 /// The items of all processes, the oldest first.
-fn items_in_order(deserted: &[SharedFolder]) -> Vec<(Arc<OwnFolder>, String)> {
-    let folders = deserted.iter().map(SharedFolder::folder);
-    let mut items: Vec<_> =
-        folders.flat_map(|folder| item_ids(folder).into_iter().map(|id| (Arc::clone(folder), id))).collect();
-    items.sort_by_cached_key(|(folder, id)| {
-        read_journal(folder, id).map_or(u64::MAX, |journal| journal.order_ns())
-    });
-    items
+fn items_in_order(deserted: &[SharedFolder]) -> Result<Vec<(Arc<OwnFolder>, String)>> {
+    let mut items = Vec::new();
+    for folder in deserted.iter().map(SharedFolder::folder) {
+        for id in item_ids(folder)? {
+            let order = find_journal(folder, &id)?.map_or(u64::MAX, |journal| journal.order_ns());
+            items.push((order, (Arc::clone(folder), id)));
+        }
+    }
+    items.sort_by_key(|(order, _)| *order);
+    Ok(items.into_iter().map(|(_, item)| item).collect())
 }
 
 /// The updates among `items`, by their destinations.
 fn siblings_of(
     items: &[(Arc<OwnFolder>, String)],
     is_same_boot: &dyn Fn(&Journal) -> bool,
-) -> HashMap<PathBuf, Vec<UpdateSibling>> {
+) -> Result<HashMap<PathBuf, Vec<UpdateSibling>>> {
     let mut siblings: HashMap<PathBuf, Vec<UpdateSibling>> = HashMap::new();
     for (folder, id) in items {
-        let Ok(journal) = read_journal(folder, id) else { continue };
+        let Some(journal) = find_journal(folder, id)? else { continue };
         if journal.kind == ItemKind::Update
-            && let Some(one) = recover_update::sibling(folder, id, &journal, is_same_boot(&journal))
+            && let Some(one) = recover_update::sibling(folder, id, &journal, is_same_boot(&journal))?
         {
             siblings.entry(one.destination.clone()).or_default().push(one);
         }
     }
-    siblings
+    Ok(siblings)
 }
 
-fn status_bytes(folder: &OwnFolder, id: &str, journal: Option<&Journal>) -> u64 {
-    journal.map_or(0, |journal| status_of(folder, id, journal, true).bytes)
-}
-
-fn total_left(deserted: &[SharedFolder]) -> (u64, u64) {
-    let items = deserted.iter().flat_map(|folder| {
-        let folder = folder.folder();
-        item_ids(folder)
-            .into_iter()
-            .map(|id| status_bytes(folder, &id, read_journal(folder, &id).ok().as_ref()))
-    });
-    items.fold((0, 0), |(count, total), bytes| (count + 1, total + bytes))
+fn total_left(items: &[(Arc<OwnFolder>, String)]) -> Result<(u64, u64)> {
+    let mut bytes = 0;
+    for (folder, id) in items {
+        bytes += find_journal(folder, id)?.map_or(0, |journal| status_of(folder, id, &journal, true).bytes);
+    }
+    Ok((items.len() as u64, bytes))
 }
 
 fn names_in(area: &OwnFolder) -> Result<Vec<String>> {
-    Ok(process_folders(area)?.iter().flat_map(|(folder, _)| item_ids(folder)).collect())
+    let mut names = Vec::new();
+    for (folder, _) in process_folders(area)? {
+        names.extend(item_ids(&folder)?);
+    }
+    Ok(names)
 }
 
 /// Refuses names that no item has: a mistyped one must not look as if it had been done.

@@ -1,152 +1,219 @@
 //! A new file that a killed process had sealed, published.
 
-use std::{
-    fs::File,
-    os::unix::fs::{FileExt, PermissionsExt},
-};
+use std::fs::File;
 
+use forebay_scratch::disk;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
+    destination::{Destination, temporary_name},
+    image_state::{create_temporary, open_image},
     image_sums::{complete, read_verified, stretches, sums_of},
     journal::{ImageSums, Journal},
-    program_image::open_image,
+    pointer,
     publication::{self, PublishOrder, PublishTurn},
-    publish,
-    range_set::held_of,
+    range_set::{RangeSet, held_of},
     recovery::{RecoverVerdict, Recovery},
     room::write_journal,
     stamp::{FileStamp, now_ns},
     status::ItemState,
-    survey::{item_ids, read_journal},
-    writer_lease::has_writers,
+    survey::{find_journal, item_ids},
+    writers::has_writers,
 };
 
 /// Bytes of one write to the destination.
 const RUN_BYTES: u64 = 8 << 20;
 
-/// What is to become of the file.
+/// Decides what is to become of the file.
 pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<RecoverVerdict> {
-    if journal.is_published()? {
+    if journal.is_program_image {
+        return judge_program_image(recovery, journal);
+    }
+    let Some(image) = &journal.image else { return Ok(RecoverVerdict::Discard) };
+    let place = recovery.destination(journal)?;
+    if journal.is_published(&place)? {
         return Ok(RecoverVerdict::Finish);
     }
-    if journal.image.is_none() {
-        return if journal.is_shared { judge_unsealed(recovery) } else { Ok(RecoverVerdict::Discard) };
-    }
-    let temporary = journal.temporary().map(|path| path.exists());
-    if !journal.passed.is_empty() && temporary != Some(true) {
-        let error = Error::new(ErrorKind::NotFound, "what went straight to its folder was removed since");
-        let hint = format!("'--discard {}' forgets what was staged", recovery.id);
-        return Ok(RecoverVerdict::Refuse(error.hint(hint)));
+    if !journal.passed.is_empty() {
+        let left = journal.temporary().map(|name| place.reopen(name)).transpose()?.flatten();
+        if left.is_none() {
+            let error = Error::new(ErrorKind::NotFound, "what went straight to its directory was removed since");
+            return Ok(RecoverVerdict::Refuse(error.hint(recovery.discard_hint())));
+        }
     }
     if recovery.is_forced {
         return Ok(RecoverVerdict::Finish);
     }
-    Ok(match publication::order(Some(recovery.area), journal)? {
-        PublishOrder::Next => RecoverVerdict::Finish,
+    check_image(recovery, image)?;
+    Ok(match publication::order(Some(recovery.area), &place, journal)? {
+        PublishOrder::Next { .. } => RecoverVerdict::Finish,
         PublishOrder::Superseded => RecoverVerdict::Discard,
         PublishOrder::Changed => {
-            let is_there = FileStamp::at(&journal.destination())?.is_some();
+            let is_there = place.stamp()?.is_some();
             let what = if is_there { "was changed by others since" } else { "was removed since" };
             RecoverVerdict::Refuse(recovery.changed(what))
         }
     })
 }
 
-/// What is to become of a file that programs wrote and that nobody has sealed: as without staging, what they have written is there.
-fn judge_unsealed(recovery: &Recovery<'_>) -> Result<RecoverVerdict> {
-    let Ok(image) = open_image(recovery.folder, recovery.id) else { return Ok(RecoverVerdict::Discard) };
-    if has_writers(&image)? {
+/// Refuses an image whose length is not the one that was sealed: there is a way out of that, which the copy would not name.
+fn check_image(recovery: &Recovery<'_>, image: &ImageSums) -> Result<()> {
+    let held = open_image(recovery.folder, recovery.id)?;
+    let last = image.held.last().map_or(0, |range| range.1);
+    if FileStamp::of(&held)?.len < last { Err(changed_image(recovery)) } else { Ok(()) }
+}
+
+fn changed_image(recovery: &Recovery<'_>) -> Error {
+    let hint = format!(
+        "'--apply {0}' publishes them as they are, '--discard {0}' forgets what was staged",
+        recovery.id
+    );
+    Error::corrupt("bytes in the staging area are not those that were sealed").hint(hint)
+}
+
+/// Decides about a file that a program wrote to the area by descriptors of its own, which earlier versions of forebay staged: nothing
+/// says whether it is older than what the destination has by now, so the user has to.
+fn judge_program_image(recovery: &Recovery<'_>, journal: &Journal) -> Result<RecoverVerdict> {
+    if !recovery.is_forced {
+        let what = "was staged by 'forebay run --stage-writes' of an earlier version";
+        return Ok(RecoverVerdict::Refuse(recovery.changed(what)));
+    }
+    let image = open_image(recovery.folder, recovery.id).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => error.hint(recovery.discard_hint()),
+        _ => error,
+    })?;
+    if journal.image.is_none() && has_writers(&image)? {
         let error = Error::new(ErrorKind::Unavailable, "is still open for writing by a process");
         return Ok(RecoverVerdict::Refuse(error.hint("recover again after its end")));
     }
-    if recovery.is_same_boot || recovery.is_forced {
-        return Ok(RecoverVerdict::Finish);
-    }
-    Ok(RecoverVerdict::Refuse(
-        recovery.changed("may not be whole: the machine went down before it was sealed"),
-    ))
-}
-
-/// Seals a file that programs wrote.
-fn seal(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<ImageSums> {
-    let image = open_image(recovery.folder, recovery.id)?;
-    let facts = image.metadata().map_err(Error::from_io)?;
-    image.sync_data().map_err(Error::from_io)?;
-    let sums = sums_of(Some(&image), facts.len(), &held_of(&image, facts.len()))?;
-    journal.mode = facts.permissions().mode() & 0o7777;
-    journal.image = Some(sums.clone());
-    journal.state = ItemState::Sealed;
-    journal.sealed_ns = now_ns();
-    journal.expected.push(FileStamp::at(&journal.destination())?);
-    write_journal(recovery.folder, recovery.id, journal, true)?;
-    Ok(sums)
+    Ok(RecoverVerdict::Finish)
 }
 
 /// Copies, verifies and publishes the file, or what of that is left to do.
 pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<()> {
-    let destination = journal.destination();
-    if !journal.is_published()? {
-        let image = match journal.image.clone() {
-            Some(image) => image,
-            None if journal.is_shared => seal(recovery, journal)?,
-            None => return Ok(()),
-        };
-        let held = open_image(recovery.folder, recovery.id)?;
-        let file = copy(recovery, journal, &image, &held)?;
-        complete(&file, &image, Some(&held), journal)?;
-        let stamp = FileStamp::of(&file)?;
-        let turn = PublishTurn::take(Some(recovery.area), &destination)?;
-        // Others may have published theirs meanwhile.
-        if !recovery.is_forced && publication::order(Some(recovery.area), journal)? != PublishOrder::Next {
-            return Err(recovery.changed("was changed by others since"));
-        }
-        journal.published = Some(stamp);
-        journal.expected.push(Some(stamp));
-        write_journal(recovery.folder, recovery.id, journal, true)?;
-        tell_later_ones(recovery, journal, stamp)?;
-        publication::note(recovery.area, recovery.id, journal, stamp)?;
-        let temporary = journal.temporary().unwrap_or_default();
-        publish::rename(&temporary, &destination)?;
-        drop(turn);
+    let place = recovery.destination(journal)?;
+    if !journal.is_published(&place)? {
+        publish(recovery, journal, &place)?;
     }
-    publish::sync_folder_of(&destination)?;
-    let created_ns = journal.created_ns;
-    let Some(pointer) = journal.latest() else { return Ok(()) };
-    let _turn = PublishTurn::take(Some(recovery.area), &pointer)?;
-    publish::point(&pointer, &destination, created_ns)
+    place.sync_directory()?;
+    let Some(latest) = journal.latest() else { return Ok(()) };
+    let _turn = PublishTurn::take(Some(recovery.area), &latest)?;
+    pointer::point(&latest, place.path(), journal.created_ns)
 }
 
-fn copy(recovery: &Recovery<'_>, journal: &mut Journal, image: &ImageSums, held: &File) -> Result<File> {
-    let file = temporary(recovery, journal)?;
+fn publish(recovery: &Recovery<'_>, journal: &mut Journal, place: &Destination) -> Result<()> {
+    let held = open_image(recovery.folder, recovery.id)?;
+    let image = match journal.image.clone() {
+        Some(image) if !recovery.is_forced || is_as_sealed(&held, &image)? => image,
+        sealed => seal_again(recovery, journal, &held, sealed)?,
+    };
+    let file = copy(recovery, journal, place, &image, &held)?;
+    complete(&file, &image, place, journal)?;
+    let stamp = FileStamp::of(&file)?;
+    let turn = PublishTurn::take(Some(recovery.area), place.path())?;
+    // Others may have published theirs meanwhile.
+    let is_new = match publication::order(Some(recovery.area), place, journal)? {
+        PublishOrder::Next { is_new } => is_new,
+        _ if recovery.is_forced => false,
+        _ => return Err(recovery.changed("was changed by others since")),
+    };
+    journal.published = Some(stamp);
+    journal.expected.push(Some(stamp));
+    write_journal(recovery.folder, recovery.id, journal, true)?;
+    tell_later_ones(recovery, journal, stamp)?;
+    publication::note(recovery.area, recovery.id, journal, stamp)?;
+    let temporary = journal.temporary().unwrap_or_default();
+    place.publish(temporary, is_new)?;
+    drop(turn);
+    Ok(())
+}
+
+/// Returns whether the image has the bytes that were sealed.
+fn is_as_sealed(held: &File, image: &ImageSums) -> Result<bool> {
     let mut buffer = Vec::new();
     for stretch in stretches(image, RUN_BYTES) {
-        read_verified(held, image, stretch, &mut buffer, |offset, bytes| {
-            file.write_all_at(bytes, offset).map_err(Error::from_io)?;
+        match read_verified(held, image, stretch, &mut buffer, |_, _| Ok(())) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+            Err(_) => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// Seals an image as it is now: one that was never sealed, or whose bytes changed since, where the user has said that it is to be applied.
+fn seal_again(
+    recovery: &Recovery<'_>,
+    journal: &mut Journal,
+    held: &File,
+    sealed: Option<ImageSums>,
+) -> Result<ImageSums> {
+    disk::sync_data(held).map_err(Error::from_io)?;
+    let facts = disk::stat(held).map_err(Error::from_io)?;
+    let len = u64::try_from(facts.st_size).unwrap_or(0);
+    let (len, ranges) = match &sealed {
+        // What went past the image is not in it.
+        Some(sealed) if !journal.is_program_image => {
+            let mut ranges = RangeSet::of(&sealed.held);
+            ranges.cut(len);
+            (sealed.len, ranges)
+        }
+        _ => (len, held_of(held, len)),
+    };
+    let sums = sums_of(Some(held), len, &ranges)?;
+    if journal.is_program_image {
+        let mode = facts.st_mode & 0o777;
+        (journal.requested_mode, journal.mode) = (mode, mode);
+    }
+    journal.image = Some(sums.clone());
+    journal.state = ItemState::Sealed;
+    if sealed.is_none() {
+        journal.sealed_ns = now_ns();
+    }
+    write_journal(recovery.folder, recovery.id, journal, true)?;
+    Ok(sums)
+}
+
+fn copy(
+    recovery: &Recovery<'_>,
+    journal: &mut Journal,
+    place: &Destination,
+    image: &ImageSums,
+    held: &File,
+) -> Result<File> {
+    let file = temporary(recovery, journal, place)?;
+    let mut buffer = Vec::new();
+    for stretch in stretches(image, RUN_BYTES) {
+        let copied = read_verified(held, image, stretch, &mut buffer, |offset, bytes| {
+            disk::write_all_at(&file, bytes, offset).map_err(Error::from_io)?;
             recovery.tell(bytes.len() as u64)
-        })?;
+        });
+        copied.map_err(|error| if error.kind() == ErrorKind::Corrupt { changed_image(recovery) } else { error })?;
     }
     Ok(file)
 }
 
 /// The temporary file: the one that holds what went straight there, or a new one.
-fn temporary(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<File> {
-    if let Some(path) = journal.temporary() {
+fn temporary(recovery: &Recovery<'_>, journal: &mut Journal, place: &Destination) -> Result<File> {
+    if let Some(name) = journal.temporary() {
         if !journal.passed.is_empty() {
-            let found = publish::reopen_temporary(&path)?;
-            return found.ok_or_else(|| Error::new(ErrorKind::NotFound, "is gone").at(path.display()));
+            let found = place.reopen(name)?;
+            return found.ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, "is gone").at(place.path().with_file_name(name).display())
+            });
         }
-        let _ = std::fs::remove_file(path);
+        place.remove(name)?;
     }
-    journal.set_temporary(Some(&publish::temporary_name(&journal.destination())));
+    let name = temporary_name(place.path());
+    journal.set_temporary(Some(&name));
     write_journal(recovery.folder, recovery.id, journal, true)?;
-    publish::create_temporary(&journal.temporary().unwrap_or_default())
+    create_temporary(place, &name, journal.new_mode())
 }
 
 /// Tells later files for the same destination what it is about to be.
 fn tell_later_ones(recovery: &Recovery<'_>, journal: &Journal, stamp: FileStamp) -> Result<()> {
-    for id in item_ids(recovery.folder).iter().filter(|id| *id != recovery.id) {
-        let Ok(mut later) = read_journal(recovery.folder, id) else { continue };
+    for id in item_ids(recovery.folder)?.iter().filter(|id| *id != recovery.id) {
+        let Some(mut later) = find_journal(recovery.folder, id)? else { continue };
         if later.destination() == journal.destination() && later.order_ns() >= journal.order_ns() {
             later.expected.push(Some(stamp));
             write_journal(recovery.folder, id, &later, true)?;

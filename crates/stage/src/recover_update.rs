@@ -1,15 +1,13 @@
 //! The redo log of a killed process, replayed.
 
-use std::{
-    fs::File,
-    os::unix::fs::{FileExt, OpenOptionsExt},
-    path::Path,
-    sync::Arc,
-};
+use std::{fs::File, path::Path, sync::Arc};
 
-use forebay_scratch::OwnFolder;
+use forebay_scratch::{OwnFolder, disk};
 use forebay_source::{Error, ErrorKind, Result};
-use rustix::{fs::FlockOperation, io::Errno};
+use rustix::{
+    fs::{FlockOperation, Mode, OFlags},
+    io::Errno,
+};
 
 use crate::{
     batch::{DrainBatch, Truncation},
@@ -37,14 +35,14 @@ type LoggedRecord = (Arc<LogSegment>, FoundRecord);
 
 /// What is to become of the log.
 pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<RecoverVerdict> {
-    let Some(facts) = facts_of(recovery) else {
+    let Some(facts) = facts_of(recovery)? else {
         let is_empty = segments_of(recovery.folder, journal.log, ScanDepth::Heads)?.is_empty();
         // The facts are written before the first record: without them nothing was accepted.
         return Ok(if is_empty {
             RecoverVerdict::Discard
         } else {
             RecoverVerdict::Refuse(
-                Error::corrupt("what its destination looked like is lost").hint(discard_hint(recovery)),
+                Error::corrupt("what its destination looked like is lost").hint(recovery.discard_hint()),
             )
         });
     };
@@ -68,14 +66,14 @@ fn left_out(recovery: &Recovery<'_>, journal: &Journal, base: u64) -> Result<Rec
     let mut left = segments.iter().flat_map(|segment| &segment.records).map(|record| record.head);
     if recovery.is_forced && left.any(|head| head.kind != RecordKind::Mark && head.sequence >= base) {
         let error = Error::corrupt("nothing of the redo log can be applied");
-        return Ok(RecoverVerdict::Refuse(error.hint(discard_hint(recovery))));
+        return Ok(RecoverVerdict::Refuse(error.hint(recovery.discard_hint())));
     }
     Ok(RecoverVerdict::Discard)
 }
 
 /// Replays the log.
 pub(crate) fn finish(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
-    let Some(facts) = facts_of(recovery) else { return Ok(()) };
+    let Some(facts) = facts_of(recovery)? else { return Ok(()) };
     let records = records_of(recovery, journal, facts.base)?;
     let file = open_destination(&journal.destination())?;
     lock_destination(recovery, &file)?;
@@ -89,14 +87,16 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
     let facts_file = FactsFile::new(recovery.folder.open_existing(facts_name(recovery.id))?);
     beat(recovery.folder)?;
     let stamp = FileStamp::of(&file)?;
-    let is_known = is_known(recovery, &stamp);
+    let is_known = is_known(recovery, &stamp)?;
     let active = DestinationFacts { stamp, is_active: true, ..facts };
     // Twice, so that both slots say so whichever is newer.
     facts_file.write(&active)?;
     facts_file.write(&active)?;
     let (pending, truncation) = newest(&records);
     if let Some(truncation) = truncation {
-        file.set_len(truncation.cut).and_then(|()| file.set_len(truncation.len)).map_err(Error::from_io)?;
+        disk::set_len(&file, truncation.cut)
+            .and_then(|()| disk::set_len(&file, truncation.len))
+            .map_err(Error::from_io)?;
     }
     let batch = DrainBatch::new(pending.through(u32::MAX), 0, None, RUN_BYTES);
     let mut buffer = Vec::new();
@@ -111,22 +111,22 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
             rest = after;
         }
         beat(recovery.folder)?;
-        file.write_all_at(&buffer, first.start)
+        disk::write_all_at(&file, &buffer, first.start)
             .map_err(|error| Error::from_io(error).at(format!("byte {}", first.start)))?;
         recovery.tell(len)?;
     }
-    file.sync_all().map_err(Error::from_io)?;
+    disk::sync_all(&file).map_err(Error::from_io)?;
     // Where others had changed it, each of its updates is asked about.
     if is_known { tell_siblings(recovery, FileStamp::of(&file)?) } else { Ok(()) }
 }
 
-/// Whether one of the processes that were killed left the destination so.
-fn is_known(recovery: &Recovery<'_>, stamp: &FileStamp) -> bool {
-    let is_told = || facts_of(recovery).is_some_and(|facts| facts.stamp == *stamp);
-    is_told() || recovery.siblings.iter().any(|sibling| sibling.may_have_left(stamp))
+/// Returns whether one of the processes that were killed left the destination so.
+fn is_known(recovery: &Recovery<'_>, stamp: &FileStamp) -> Result<bool> {
+    let is_told = facts_of(recovery)?.is_some_and(|facts| facts.stamp == *stamp);
+    Ok(is_told || recovery.siblings.iter().any(|sibling| sibling.may_have_left(stamp)))
 }
 
-fn facts_of(recovery: &Recovery<'_>) -> Option<DestinationFacts> {
+fn facts_of(recovery: &Recovery<'_>) -> Result<Option<DestinationFacts>> {
     facts_in(recovery.folder, recovery.id)
 }
 
@@ -136,20 +136,20 @@ pub(crate) fn sibling(
     id: &str,
     journal: &Journal,
     is_same_boot: bool,
-) -> Option<UpdateSibling> {
-    let DestinationFacts { stamp, is_active, .. } = facts_in(folder, id)?;
+) -> Result<Option<UpdateSibling>> {
+    let Some(DestinationFacts { stamp, is_active, .. }) = facts_in(folder, id)? else { return Ok(None) };
     // Killed while it wrote, or before the system had written what it said: the time is at most that of its last beat.
     let alive = number_in(folder, Path::new(ALIVE)).max(stamp.modified_ns);
     let until_ns = (is_active || !is_same_boot).then(|| alive.saturating_add(SLACK_NS));
     let (folder, id) = (Arc::clone(folder), id.to_owned());
-    Some(UpdateSibling { folder, id, destination: journal.destination(), stamp, until_ns })
+    Ok(Some(UpdateSibling { folder, id, destination: journal.destination(), stamp, until_ns }))
 }
 
 /// Tells the other updates of the destination what it looks like now, should the next recovery have to go on with them.
 fn tell_siblings(recovery: &Recovery<'_>, stamp: FileStamp) -> Result<()> {
     for other in recovery.siblings.iter().filter(|other| other.id != recovery.id) {
         // One that is gone is done.
-        let Some(facts) = facts_in(&other.folder, &other.id) else { continue };
+        let Some(facts) = facts_in(&other.folder, &other.id)? else { continue };
         let file = FactsFile::new(other.folder.open_existing(facts_name(&other.id))?);
         file.write(&DestinationFacts { stamp, ..facts })?;
         file.write(&DestinationFacts { stamp, ..facts })?;
@@ -158,7 +158,7 @@ fn tell_siblings(recovery: &Recovery<'_>, stamp: FileStamp) -> Result<()> {
 }
 
 fn beat(folder: &OwnFolder) -> Result<()> {
-    folder.open_or_create(ALIVE)?.write_all_at(&now_ns().to_le_bytes(), 0).map_err(Error::from_io)
+    disk::write_all_at(&folder.open_or_create(ALIVE)?, &now_ns().to_le_bytes(), 0).map_err(Error::from_io)
 }
 
 /// The newest bytes of the records, and how the file has to be cut before.
@@ -202,7 +202,7 @@ fn records_of(recovery: &Recovery<'_>, journal: &Journal, base: u64) -> Result<V
         error.hint(format!(
             "'--apply {0}' applies what comes before, {1}",
             recovery.id,
-            discard_hint(recovery)
+            recovery.discard_hint()
         ))
     })?;
     if !recovery.is_same_boot {
@@ -252,13 +252,12 @@ pub(crate) fn in_order(
 }
 
 fn open_destination(path: &Path) -> Result<File> {
-    let at = |error: std::io::Error| Error::from_io(error).at(path.display());
-    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file = File::options().read(true).write(true).custom_flags(flags).open(path).map_err(at)?;
+    let opened = disk::open(path, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()).map(File::from);
+    let file = opened.map_err(|error| Error::from_io(error).at(path.display()))?;
     if is_regular(&file) {
         return Ok(file);
     }
-    Err(Error::new(ErrorKind::Invalid, "is not a regular file").at(path.display()))
+    Err(Error::invalid("expected a regular file").at(path.display()))
 }
 
 /// Keeps programs that lock what they open from the destination, until `file` is closed.
@@ -266,7 +265,7 @@ fn lock_destination(recovery: &Recovery<'_>, file: &File) -> Result<()> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => {
             let error = Error::new(ErrorKind::Unavailable, "is open and locked by a process");
-            Err(error.hint(format!("close it and run this again; {}", discard_hint(recovery))))
+            Err(error.hint(format!("close it and run this again; {}", recovery.discard_hint())))
         }
         // Some file systems have no locks.
         _ => Ok(()),
@@ -276,7 +275,7 @@ fn lock_destination(recovery: &Recovery<'_>, file: &File) -> Result<()> {
 /// Whether the destination is as the process left it.
 fn check_destination(recovery: &Recovery<'_>, journal: &Journal, facts: &DestinationFacts) -> Result<()> {
     let Some(stamp) = FileStamp::at(&journal.destination())? else {
-        return Err(Error::new(ErrorKind::NotFound, "was removed since").hint(discard_hint(recovery)));
+        return Err(Error::new(ErrorKind::NotFound, "was removed since").hint(recovery.discard_hint()));
     };
     check_stamp(recovery, journal, facts, &stamp)
 }
@@ -297,15 +296,11 @@ fn check_stamp(
         return Err(recovery.changed("was replaced by another file since"));
     }
     // Several processes may have written to it: the last one left it as it is. Ranks write beside their logs as well.
-    if journal.is_shared || is_known(recovery, stamp) {
+    if journal.is_shared || is_known(recovery, stamp)? {
         Ok(())
     } else {
         Err(recovery.changed("was changed by others since"))
     }
-}
-
-fn discard_hint(recovery: &Recovery<'_>) -> String {
-    format!("'--discard {}' forgets what was staged", recovery.id)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 use forebay_scratch::OwnFolder;
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::stamp::FileStamp;
+use crate::{destination::Destination, journal::Journal, stamp::FileStamp};
 
 /// What is to become of an item.
 #[derive(Debug)]
@@ -60,6 +60,28 @@ impl Recovery<'_> {
                 Err(error.hint("run it again: what is left is still there"))
             }
         }
+    }
+
+    /// Opens the destination of `journal`; an error where another directory has the path of the one that it was for.
+    pub(crate) fn destination(&self, journal: &Journal) -> Result<Destination> {
+        let place = Destination::open(&journal.destination()).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => error.hint(format!(
+                "create it and run this again; '--discard {}' forgets what was staged",
+                self.id
+            )),
+            _ => error,
+        })?;
+        let expected = journal.directory.filter(|_| !self.is_forced);
+        let is_other = match expected {
+            Some(expected) => !place.directory_stamp()?.is_same_file(&expected),
+            None => false,
+        };
+        if is_other { Err(self.changed("its directory was replaced by another one since")) } else { Ok(place) }
+    }
+
+    /// What to do with an item that cannot be finished.
+    pub(crate) fn discard_hint(&self) -> String {
+        format!("'--discard {}' forgets what was staged", self.id)
     }
 
     /// The refusal of a destination that others have changed.

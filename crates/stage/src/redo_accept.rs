@@ -1,11 +1,11 @@
 //! How writes and lengths of an updated file are accepted: into the log, or straight to the destination where that is full.
 
 use std::{
-    os::unix::fs::FileExt,
     sync::{Arc, MutexGuard, PoisonError, atomic::Ordering::SeqCst},
     time::Instant,
 };
 
+use forebay_scratch::disk;
 use forebay_source::Result;
 
 use crate::{
@@ -71,7 +71,7 @@ impl RedoState {
         });
         let Ok(appended) = appended else {
             let inner = self.drain_all(inner)?;
-            let cut = || self.file.set_len(len).map_err(|error| self.at(error));
+            let cut = || disk::set_len(&*self.file, len).map_err(|error| self.at(error));
             self.change_directly(inner, cut)?.end = Some(len);
             return Ok(());
         };
@@ -103,7 +103,7 @@ impl RedoState {
             let mut at = offset;
             // Short enough that each is a sign of life.
             bytes.chunks(self.shared.run_bytes).try_for_each(|part| {
-                let written = self.shared.alive_while(|| self.file.write_all_at(part, at));
+                let written = self.shared.alive_while(|| disk::write_all_at(&*self.file, part, at));
                 written.map_err(|error| self.at(error).at(format!("byte {at}")))?;
                 at += part.len() as u64;
                 Ok(())

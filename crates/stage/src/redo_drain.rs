@@ -1,11 +1,11 @@
 //! How what is pending for an updated file gets into its destination.
 
 use std::{
-    os::unix::fs::FileExt,
     sync::{Arc, MutexGuard},
     time::{Duration, Instant},
 };
 
+use forebay_scratch::disk;
 use forebay_source::{Error, Result};
 
 use crate::{
@@ -143,8 +143,8 @@ impl RedoState {
 
     fn truncate_destination(self: &Arc<Self>, truncation: Truncation) {
         let cut = || -> Result<()> {
-            self.file.set_len(truncation.cut).map_err(|error| self.at(error))?;
-            self.file.set_len(truncation.len).map_err(|error| self.at(error))
+            disk::set_len(&*self.file, truncation.cut).map_err(|error| self.at(error))?;
+            disk::set_len(&*self.file, truncation.len).map_err(|error| self.at(error))
         };
         let cut = self.shared.write_to_destination(0, cut);
         let mut inner = self.lock();
@@ -217,7 +217,7 @@ impl RedoState {
             piece.segment.read(piece.position, own)?;
             rest = after;
         }
-        let write = || self.file.write_all_at(buffer, start);
+        let write = || disk::write_all_at(&*self.file, buffer, start);
         self.shared.write_to_destination(len, write).map_err(Error::from_io)
     }
 

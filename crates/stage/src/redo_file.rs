@@ -105,7 +105,7 @@ impl RedoFile {
         let accepted = self.accepted.load(SeqCst);
         let until = Instant::now() + PARENT_LIMIT;
         let Some(facts) = self.facts.get() else { return Ok(()) };
-        while facts.read().is_some_and(|facts| facts.base < accepted) {
+        while facts.read()?.is_some_and(|facts| facts.base < accepted) {
             let (_, pid) = self.opened_by;
             let parent = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap_or(0));
             let is_gone = parent.is_none_or(|parent| rustix::process::test_kill_process(parent).is_err());

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_scratch::disk;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
@@ -296,7 +297,7 @@ impl RedoState {
 
     pub(crate) fn sync_destination(&self) -> Result<()> {
         count(&self.shared.counters.destination_syncs, 1);
-        self.file.sync_data().map_err(|error| self.at(error)).inspect_err(|_| self.lock().is_dirty = true)
+        disk::sync_data(&*self.file).map_err(|error| self.at(error)).inspect_err(|_| self.lock().is_dirty = true)
     }
 
     /// Returns when all that was accepted is in the destination.

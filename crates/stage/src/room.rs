@@ -17,24 +17,22 @@
 //! ```
 
 use std::{
-    fs::{DirBuilder, File},
-    os::{
-        fd::AsFd,
-        unix::fs::{DirBuilderExt, FileExt},
-    },
+    fs::File,
+    os::fd::AsFd,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use forebay_scratch::{
-    LockMode, OwnFolder, ParentOnly, SharedFolder, boot_id, host_name, lock_within, nonce, unlock,
+    LockMode, OwnFolder, ParentOnly, SharedFolder, boot_id, disk, host_name, lock_within, nonce, unlock,
     user_folder_name,
 };
 use forebay_source::{Error, ErrorKind, Result};
-use rustix::fs::MemfdFlags;
+use rustix::fs::{MemfdFlags, Mode, OFlags};
 
 use crate::{
+    destination::directory_of,
     journal::Journal,
     memory_map::MemoryMap,
     settings::{AreaPlace, AreaSettings},
@@ -93,8 +91,7 @@ pub(crate) fn open_area(folder: &Path) -> Result<Option<Arc<OwnFolder>>> {
 
 /// The folder of the area in `folder`, made if need be with those above it.
 pub(crate) fn make_area(folder: &Path) -> Result<Arc<OwnFolder>> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| Error::from_io(error).at(folder.display()))?;
+    disk::make_directories(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
     OwnFolder::create_in(folder, &user_folder_name(PURPOSE)).map(Arc::new)
 }
 
@@ -184,20 +181,12 @@ impl ProcessRoom {
         has_room
     }
 
-    /// How many bytes more would fit, where `unreserved` bytes lie there that nobody has reserved.
-    pub(crate) fn left(&self, unreserved: u64) -> u64 {
-        let RoomPlace::Folder(folder) = &self.place else { return 0 };
-        let used = total_usage(&folder.area).saturating_add(unreserved);
-        let free = folder.free().map_or(u64::MAX, |free| free.saturating_sub(self.free_floor));
-        self.quota.saturating_sub(used).min(free)
-    }
-
     /// Gives `bytes` back.
     pub(crate) fn release(&self, bytes: u64) {
         let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
         *reserved = reserved.saturating_sub(bytes);
         if let Some(folder) = self.folder() {
-            let _ = folder.usage.write_all_at(&reserved.to_le_bytes(), 0);
+            let _ = disk::write_all_at(&folder.usage, &reserved.to_le_bytes(), 0);
         }
     }
 
@@ -245,7 +234,7 @@ impl ProcessRoom {
     /// Says that drainers of this process write now: a destination may have a time of modification up to this.
     pub(crate) fn beat(&self) {
         if let Some(folder) = self.folder() {
-            let _ = folder.alive.write_all_at(&crate::stamp::now_ns().to_le_bytes(), 0);
+            let _ = disk::write_all_at(&folder.alive, &crate::stamp::now_ns().to_le_bytes(), 0);
         }
     }
 
@@ -262,12 +251,12 @@ impl ProcessRoom {
     /// Ends the use of the area by this process: its folder goes, or stays for `recover` where it still holds items.
     pub(crate) fn leave(&self) {
         let Some(folder) = self.folder() else { return };
-        let names = folder.own.folder().names().unwrap_or_default();
-        if names.iter().any(|name| name.ends_with(".journal")) {
+        // A folder whose names cannot be read may have items.
+        if matches!(has_journals(folder.own.folder()), Ok(false)) {
+            folder.own.remove_if_last(remove_ours);
+        } else {
             folder.own.leave();
-            return;
         }
-        folder.own.remove_if_last(remove_ours);
     }
 }
 
@@ -281,6 +270,9 @@ impl RoomFolder {
         let lock = ParentOnly::new(own.lock_file().as_fd());
         let usage = own.folder().create_new(USAGE)?;
         let alive = own.folder().create_new(ALIVE)?;
+        // What is synced in the folder is lost with the folder's name.
+        sync_folder(&area)?;
+        sync_parent(folder)?;
         Ok(Self { area, _lock: lock, own, usage, alive, boot })
     }
 
@@ -292,7 +284,7 @@ impl RoomFolder {
         let has_quota = || total_usage(&self.area).checked_add(bytes).is_some_and(|total| total <= quota);
         let is_reserved = (has_quota() || self.remove_deserted() && has_quota())
             && self.has_free(bytes, free_floor)
-            && self.usage.write_all_at(&(reserved + bytes).to_le_bytes(), 0).is_ok();
+            && disk::write_all_at(&self.usage, &(reserved + bytes).to_le_bytes(), 0).is_ok();
         unlock(&lock);
         is_reserved
     }
@@ -302,12 +294,11 @@ impl RoomFolder {
         let is_candidate = |name: &str| name.starts_with(PROCESS_PREFIX) && other_host(name).is_none();
         let mut is_removed = false;
         for held in SharedFolder::deserted(&self.area, is_candidate) {
-            let names = held.folder().names().unwrap_or_default();
-            if names.iter().any(|name| name.ends_with(".journal")) {
-                held.leave();
-            } else {
+            if matches!(has_journals(held.folder()), Ok(false)) {
                 held.remove_if_last(remove_ours);
                 is_removed = true;
+            } else {
+                held.leave();
             }
         }
         is_removed
@@ -335,6 +326,8 @@ impl Drop for ProcessRoom {
 pub(crate) fn other_host(name: &str) -> Option<&str> {
     let (process, host) = name.strip_prefix(PROCESS_PREFIX)?.split_once('@')?;
     let (boot, _) = process.rsplit_once('-')?;
+    // The last part is that of a folder that is being removed.
+    let (host, _) = host.split_once('~').unwrap_or((host, ""));
     // A machine that was started since has another boot, one whose containers have names of their own has another name.
     (host != host_name() && boot != boot_id()).then_some(host)
 }
@@ -349,7 +342,7 @@ pub(crate) fn total_usage(area: &OwnFolder) -> u64 {
 /// The number that a small file of ours holds; 0 where there is none.
 pub(crate) fn number_in(folder: &OwnFolder, name: &Path) -> u64 {
     let mut bytes = [0; 8];
-    match folder.open_to_read(name).map(|file| file.read_exact_at(&mut bytes, 0)) {
+    match folder.open_to_read(name).map(|file| disk::read_exact_at(&file, &mut bytes, 0)) {
         Ok(Ok(())) => u64::from_le_bytes(bytes),
         _ => 0,
     }
@@ -367,8 +360,8 @@ pub(crate) fn write_journal(folder: &OwnFolder, id: &str, journal: &Journal, is_
     let file = folder.create_new(&temporary)?;
     let at = |error: std::io::Error| Error::from_io(error).at(folder.path().join(&temporary).display());
     let written = journal.encode().and_then(|bytes| {
-        file.write_all_at(&bytes, 0).map_err(at)?;
-        if is_synced { file.sync_all().map_err(at) } else { Ok(()) }
+        disk::write_all_at(&file, &bytes, 0).map_err(at)?;
+        if is_synced { disk::sync_all(&file).map_err(at) } else { Ok(()) }
     });
     if let Err(error) = written.and_then(|()| folder.rename(&temporary, &name)) {
         let _ = folder.remove_file(&temporary);
@@ -379,8 +372,26 @@ pub(crate) fn write_journal(folder: &OwnFolder, id: &str, journal: &Journal, is_
 
 /// Syncs the names in `folder`.
 pub(crate) fn sync_folder(folder: &OwnFolder) -> Result<()> {
-    rustix::fs::fsync(folder.descriptor())
-        .map_err(|errno| Error::from_io(errno.into()).at(folder.path().display()))
+    disk::sync_all(folder.descriptor()).map_err(|error| Error::from_io(error).at(folder.path().display()))
+}
+
+/// Syncs the name of the area in `folder`, and that of `folder` itself: both may have just been made.
+fn sync_parent(folder: &Path) -> Result<()> {
+    for path in [folder, directory_of(folder)] {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let synced = disk::open(path, flags, Mode::empty()).and_then(disk::sync_all);
+        match synced {
+            // Some file systems sync no directories, and what lies above the area may be nobody's to read.
+            Err(error) if [std::io::ErrorKind::InvalidInput, std::io::ErrorKind::PermissionDenied].contains(&error.kind()) => {}
+            synced => synced.map_err(|error| Error::from_io(error).at(path.display()))?,
+        }
+    }
+    Ok(())
+}
+
+/// Whether the folder of a process has items.
+pub(crate) fn has_journals(folder: &OwnFolder) -> Result<bool> {
+    Ok(folder.names()?.iter().any(|name| name.ends_with(".journal")))
 }
 
 /// Removes what a process has in its folder, without its journals.

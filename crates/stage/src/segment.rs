@@ -5,14 +5,13 @@
 
 use std::{
     fs::File,
-    io::IoSlice,
-    os::unix::fs::FileExt,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
+use forebay_scratch::disk;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
@@ -55,28 +54,14 @@ impl LogSegment {
                 return Ok(());
             }
         };
-        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
-        let mut slices = slices.as_mut_slice();
-        let mut at = position;
-        while slices.iter().any(|slice| !slice.is_empty()) {
-            match rustix::io::pwritev(file, slices, at) {
-                Ok(0) => return Err(Error::from_io(std::io::ErrorKind::WriteZero.into()).at(&self.name)),
-                Ok(written) => {
-                    at += written as u64;
-                    IoSlice::advance_slices(&mut slices, written);
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(errno) => return Err(Error::from_io(errno.into()).at(&self.name)),
-            }
-        }
-        Ok(())
+        disk::write_parts_at(file, parts, position).map_err(|error| Error::from_io(error).at(&self.name))
     }
 
     /// Fills `into` from `position` on.
     pub(crate) fn read(&self, position: u64, into: &mut [u8]) -> Result<()> {
         match &self.store {
             SegmentStore::File(file) => {
-                file.read_exact_at(into, position).map_err(|error| Error::from_io(error).at(&self.name))
+                disk::read_exact_at(file, into, position).map_err(|error| Error::from_io(error).at(&self.name))
             }
             SegmentStore::Memory(map) => map.read(position, into),
         }
@@ -94,7 +79,7 @@ impl LogSegment {
     pub(crate) fn sync(&self) -> Result<()> {
         match &self.store {
             SegmentStore::File(file) => {
-                file.sync_data().map_err(|error| Error::from_io(error).at(&self.name))
+                disk::sync_data(file).map_err(|error| Error::from_io(error).at(&self.name))
             }
             SegmentStore::Memory(_) => Ok(()),
         }

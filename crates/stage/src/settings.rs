@@ -74,8 +74,8 @@ pub struct StageOptions {
     pub latest: Option<PathBuf>,
     /// How far a drain of an update goes.
     pub sync: DrainSync,
-    /// The mode of a new file where there was none before; by default what the umask leaves of `0666`.
-    pub mode: Option<u32>,
+    /// Whether a new file is created exclusively: nothing may have its name, and an empty file keeps the name until it is published.
+    pub is_exclusive: bool,
     /// Whether others write to an updated file at the same time, by agreement: ranks of a job, for example. `recover` then does
     /// not ask about their changes.
     pub is_shared: bool,

@@ -1,11 +1,14 @@
 //! What tells whether a destination is the file that a journal speaks of, unchanged.
 
 use std::{
+    ffi::OsStr,
+    io,
     os::fd::AsFd,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use forebay_scratch::disk;
 use forebay_source::{Error, Result};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Stat, Statx, StatxFlags, makedev},
@@ -28,30 +31,41 @@ pub(crate) struct FileStamp {
 }
 
 impl FileStamp {
-    /// The stamp of an open file.
+    /// Returns the stamp of an open file.
     pub(crate) fn of(file: impl AsFd) -> Result<Self> {
-        match rustix::fs::statx(&file, c"", AtFlags::EMPTY_PATH, wanted()) {
+        match disk::statx(&file, Path::new(""), AtFlags::EMPTY_PATH, wanted()) {
             Ok(facts) => Ok(Self::new(&facts)),
             // A container may forbid the call.
-            Err(_) => {
-                let facts = rustix::fs::fstat(&file).map_err(|errno| Error::from_io(errno.into()))?;
-                Ok(Self::without_birth(&facts))
+            Err(error) if is_forbidden(&error) => {
+                disk::stat(&file).map(|facts| Self::without_birth(&facts)).map_err(Error::from_io)
             }
+            Err(error) => Err(Error::from_io(error)),
         }
     }
 
-    /// The stamp of the file at `path`, or nothing where there is none.
+    /// Returns the stamp of the file at `path`, links followed, or nothing where there is none.
     pub(crate) fn at(path: &Path) -> Result<Option<Self>> {
-        let stamp = match rustix::fs::statx(CWD, path, AtFlags::empty(), wanted()) {
+        let stamp = match disk::statx(CWD, path, AtFlags::empty(), wanted()) {
             Ok(facts) => Ok(Self::new(&facts)),
-            Err(Errno::NOENT) => Err(Errno::NOENT),
-            Err(_) => rustix::fs::stat(path).map(|facts| Self::without_birth(&facts)),
+            Err(error) if is_forbidden(&error) => {
+                disk::stat_path(path).map(|facts| Self::without_birth(&facts))
+            }
+            Err(error) => Err(error),
         };
-        match stamp {
-            Ok(stamp) => Ok(Some(stamp)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(Error::from_io(errno.into()).at(path.display())),
-        }
+        found(stamp).map_err(|error| error.at(path.display()))
+    }
+
+    /// Returns the stamp of `name` in `directory`, of the link itself where it is one, or nothing where there is nothing.
+    pub(crate) fn in_directory(directory: impl AsFd, name: &OsStr) -> Result<Option<Self>> {
+        let name = Path::new(name);
+        let stamp = match disk::statx(&directory, name, AtFlags::SYMLINK_NOFOLLOW, wanted()) {
+            Ok(facts) => Ok(Self::new(&facts)),
+            Err(error) if is_forbidden(&error) => {
+                disk::stat_at(&directory, name).map(|facts| Self::without_birth(&facts))
+            }
+            Err(error) => Err(error),
+        };
+        found(stamp)
     }
 
     fn new(facts: &Statx) -> Self {
@@ -59,10 +73,9 @@ impl FileStamp {
         let born = has_birth.then(|| nanos(facts.stx_btime.tv_sec, facts.stx_btime.tv_nsec.into()));
         Self {
             device: makedev(facts.stx_dev_major, facts.stx_dev_minor),
-            inode: facts.stx_ino,
-            born_ns: born.unwrap_or(0),
             len: facts.stx_size,
             modified_ns: nanos(facts.stx_mtime.tv_sec, facts.stx_mtime.tv_nsec.into()),
+            ..Self::identified(facts.stx_ino, born.unwrap_or(0))
         }
     }
 
@@ -70,11 +83,16 @@ impl FileStamp {
         let fraction = i128::from(facts.st_mtime_nsec);
         Self {
             device: facts.st_dev,
-            inode: facts.st_ino,
-            born_ns: 0,
             len: u64::try_from(facts.st_size).unwrap_or(0),
             modified_ns: nanos(facts.st_mtime, i64::try_from(fraction).unwrap_or(0)),
+            ..Self::identified(facts.st_ino, 0)
         }
+    }
+
+    fn identified(inode: u64, born_ns: u64) -> Self {
+        #[cfg(feature = "record")]
+        let (inode, born_ns) = disk::identity_of(inode, born_ns);
+        Self { inode, born_ns, ..Self::default() }
     }
 
     /// Whether both may be of the same file, whatever was written to it: its number was not given to another in between, as far
@@ -94,6 +112,19 @@ impl FileStamp {
     }
 }
 
+/// True where the call itself is refused or unknown, whatever the file is.
+fn is_forbidden(error: &io::Error) -> bool {
+    [Errno::NOSYS, Errno::PERM].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+fn found(stamp: io::Result<FileStamp>) -> Result<Option<FileStamp>> {
+    match stamp {
+        Ok(stamp) => Ok(Some(stamp)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::from_io(error)),
+    }
+}
+
 fn wanted() -> StatxFlags {
     StatxFlags::BASIC_STATS | StatxFlags::BTIME
 }
@@ -104,7 +135,7 @@ fn nanos(seconds: i64, fraction: i64) -> u64 {
 
 /// Whether an open file is a regular one.
 pub(crate) fn is_regular(file: impl AsFd) -> bool {
-    rustix::fs::fstat(file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+    disk::stat(file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }
 
 /// The clock of files, in nanoseconds since 1970.

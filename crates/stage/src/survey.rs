@@ -2,15 +2,14 @@
 
 use std::{
     fs::File,
-    io::Read,
-    os::unix::fs::FileExt,
+    path::Path,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
-use forebay_scratch::{OwnFolder, SharedFile};
-use forebay_source::{Error, Result};
-use rustix::fs::{AtFlags, Stat};
+use forebay_scratch::{OwnFolder, SharedFile, disk};
+use forebay_source::{Error, ErrorKind, Result};
+use rustix::fs::Stat;
 
 use crate::{
     facts_file::{DestinationFacts, read_facts},
@@ -20,6 +19,7 @@ use crate::{
     log_record::{FoundRecord, RecordHead, RecordKind, ScanDepth, SegmentHead, scan_segment, segment_head},
     redo_state::facts_name,
     room::{PROCESS_PREFIX, other_host},
+    stamp::FileStamp,
     status::{ItemKind, ItemState, ItemStatus},
 };
 
@@ -31,21 +31,32 @@ pub(crate) const DRAIN_TRIES_AGAIN: &str = "'forebay stage drain' tries again";
 const RECOVER_TRIES_AGAIN: &str = "'forebay recover' tries again";
 
 /// The names of the items in the folder of a process.
-pub(crate) fn item_ids(folder: &OwnFolder) -> Vec<String> {
-    let names = folder.names().unwrap_or_default();
+pub(crate) fn item_ids(folder: &OwnFolder) -> Result<Vec<String>> {
+    let names = folder.names()?;
     let mut ids: Vec<String> =
         names.iter().filter_map(|name| name.strip_suffix(ENDING).map(str::to_owned)).collect();
     ids.sort();
-    ids
+    Ok(ids)
 }
 
 /// The journal of item `id`.
 pub(crate) fn read_journal(folder: &OwnFolder, id: &str) -> Result<Journal> {
     let name = format!("{id}{ENDING}");
-    let mut bytes = Vec::new();
-    let at = |error: Error| error.at(folder.path().join(&name).display());
-    folder.open_to_read(&name)?.read_to_end(&mut bytes).map_err(|error| at(Error::from_io(error)))?;
-    Journal::decode(&bytes).map_err(at)
+    Journal::decode(&folder.read(&name)?).map_err(|error| error.at(folder.path().join(&name).display()))
+}
+
+/// The journal of item `id`; nothing where the item is gone, or where its journal is damaged or of another version.
+pub(crate) fn find_journal(folder: &OwnFolder, id: &str) -> Result<Option<Journal>> {
+    match read_journal(folder, id) {
+        Ok(journal) => Ok(Some(journal)),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) if [ErrorKind::Corrupt, ErrorKind::Unsupported].contains(&error.kind()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_gone(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotFound
 }
 
 /// The folders of processes in `area`, each with whether its process is gone: those of other machines count as living.
@@ -53,24 +64,30 @@ pub(crate) fn process_folders(area: &OwnFolder) -> Result<Vec<(Arc<OwnFolder>, b
     let mut names: Vec<String> =
         area.names()?.into_iter().filter(|name| name.starts_with(PROCESS_PREFIX)).collect();
     names.sort();
-    let folders = names.iter().filter_map(|name| Some((name, Arc::new(area.open_subfolder(name).ok()?))));
-    Ok(folders
-        .map(|(name, folder)| {
-            let is_deserted = is_deserted(name, &folder);
-            (folder, is_deserted)
-        })
-        .collect())
+    let mut folders = Vec::new();
+    for name in names {
+        match area.open_subfolder(&name).map(Arc::new) {
+            Ok(folder) => {
+                let is_deserted = is_deserted(&name, &folder)?;
+                folders.push((folder, is_deserted));
+            }
+            // Its process has ended meanwhile.
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(folders)
 }
 
-fn is_deserted(name: &str, folder: &Arc<OwnFolder>) -> bool {
-    other_host(name).is_none() && SharedFile::deserted(folder, PROCESS_LOCK).is_some()
+fn is_deserted(name: &str, folder: &Arc<OwnFolder>) -> Result<bool> {
+    Ok(other_host(name).is_none() && SharedFile::deserted(folder, PROCESS_LOCK)?.is_some())
 }
 
 /// The items of all processes in `area`, the oldest first.
 pub(crate) fn survey(area: &OwnFolder) -> Result<Vec<ItemStatus>> {
     let mut items = Vec::new();
     for (folder, is_deserted) in process_folders(area)? {
-        for id in item_ids(&folder) {
+        for id in item_ids(&folder)? {
             // One that is gone by now is done.
             if let Ok(journal) = read_journal(&folder, &id) {
                 items.push(status_of(&folder, &id, &journal, is_deserted));
@@ -87,7 +104,7 @@ pub(crate) fn survey(area: &OwnFolder) -> Result<Vec<ItemStatus>> {
 pub(crate) fn status_of(folder: &OwnFolder, id: &str, journal: &Journal, is_deserted: bool) -> ItemStatus {
     let bytes = match journal.kind {
         ItemKind::Create => {
-            let facts = rustix::fs::statat(folder.descriptor(), image_name(id), AtFlags::SYMLINK_NOFOLLOW);
+            let facts = disk::stat_at(folder.descriptor(), Path::new(&image_name(id)));
             // A file has more room than bytes at its end, and one with holes more bytes than room.
             let held = |facts: Stat| {
                 let room = u64::try_from(facts.st_blocks).unwrap_or(0) * 512;
@@ -133,25 +150,29 @@ pub(crate) fn damaged(folder: &OwnFolder, id: &str, is_deserted: bool) -> ItemSt
     }
 }
 
-/// What was known of the destination of the update `id`.
-pub(crate) fn facts_in(folder: &OwnFolder, id: &str) -> Option<DestinationFacts> {
-    read_facts(&folder.open_to_read(facts_name(id)).ok()?)
+/// What was known of the destination of the update `id`; nothing where nothing was written of it.
+pub(crate) fn facts_in(folder: &OwnFolder, id: &str) -> Result<Option<DestinationFacts>> {
+    match folder.open_to_read(facts_name(id)) {
+        Ok(file) => read_facts(&file).map_err(|error| error.at(folder.path().join(facts_name(id)).display())),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn logged_bytes(folder: &OwnFolder, id: &str, journal: &Journal) -> u64 {
-    records_left(folder, id, journal).iter().map(|record| record.len).sum()
+    records_left(folder, id, journal).unwrap_or_default().iter().map(|record| record.len).sum()
 }
 
 /// Whether the log of the update `id` has anything that is not in its destination, if only a new length.
-pub(crate) fn has_records(folder: &OwnFolder, id: &str, journal: &Journal) -> bool {
-    records_left(folder, id, journal).iter().any(|record| record.kind != RecordKind::Mark)
+pub(crate) fn has_records(folder: &OwnFolder, id: &str, journal: &Journal) -> Result<bool> {
+    Ok(records_left(folder, id, journal)?.iter().any(|record| record.kind != RecordKind::Mark))
 }
 
-fn records_left(folder: &OwnFolder, id: &str, journal: &Journal) -> Vec<RecordHead> {
-    let base = facts_in(folder, id).map_or(0, |facts| facts.base);
-    let segments = segments_of(folder, journal.log, ScanDepth::Heads).unwrap_or_default();
+fn records_left(folder: &OwnFolder, id: &str, journal: &Journal) -> Result<Vec<RecordHead>> {
+    let base = facts_in(folder, id)?.map_or(0, |facts| facts.base);
+    let segments = segments_of(folder, journal.log, ScanDepth::Heads)?;
     let records = segments.iter().flat_map(|segment| &segment.records).map(|record| record.head);
-    records.filter(|record| record.sequence >= base).collect()
+    Ok(records.filter(|record| record.sequence >= base).collect())
 }
 
 /// A segment of a log, as it was found.
@@ -168,9 +189,13 @@ pub(crate) struct FoundSegment {
 pub(crate) fn segments_of(folder: &OwnFolder, log: u64, depth: ScanDepth) -> Result<Vec<FoundSegment>> {
     let mut found = Vec::new();
     for name in folder.names()?.into_iter().filter(|name| name.ends_with(".log")) {
-        let Ok(file) = folder.open_to_read(&name) else { continue };
-        let len = file.metadata().map_err(Error::from_io)?.len();
-        let read = |at: u64, into: &mut [u8]| file.read_exact_at(into, at).map_err(Error::from_io);
+        let file = match folder.open_to_read(&name) {
+            // Recycled and removed meanwhile.
+            Err(error) if is_gone(&error) => continue,
+            file => file?,
+        };
+        let len = FileStamp::of(&file)?.len;
+        let read = |at: u64, into: &mut [u8]| disk::read_exact_at(&file, into, at).map_err(Error::from_io);
         let Some(head) = segment_head(&read, len)?.filter(|head| head.log == log) else { continue };
         let records = scan_segment(&read, len, &head, depth)?;
         found.push(FoundSegment { file, name, len, head, records });
@@ -192,11 +217,14 @@ pub(crate) struct FoundItem {
 pub(crate) fn items_for(area: &OwnFolder, file: &WantedFile) -> Result<Vec<FoundItem>> {
     let mut found = Vec::new();
     for name in area.names()?.into_iter().filter(|name| name.starts_with(PROCESS_PREFIX)) {
-        let Ok(folder) = area.open_subfolder(&name).map(Arc::new) else { continue };
-        for id in item_ids(&folder).into_iter().filter(|id| file.may_be(id)) {
-            let Ok(journal) = read_journal(&folder, &id) else { continue };
-            if file.is_of(&journal, facts_in(&folder, &id).map(|facts| facts.stamp).as_ref()) {
-                let is_deserted = is_deserted(&name, &folder);
+        let folder = match area.open_subfolder(&name).map(Arc::new) {
+            Err(error) if is_gone(&error) => continue,
+            folder => folder?,
+        };
+        for id in item_ids(&folder)?.into_iter().filter(|id| file.may_be(id)) {
+            let Some(journal) = find_journal(&folder, &id)? else { continue };
+            if file.is_of(&journal, facts_in(&folder, &id)?.map(|facts| facts.stamp).as_ref()) {
+                let is_deserted = is_deserted(&name, &folder)?;
                 found.push(FoundItem { folder: Arc::clone(&folder), id, journal, is_deserted });
             }
         }

@@ -1,0 +1,70 @@
+//! Journals of version 4, which lack what exclusive creation, default access lists and replaced directories need.
+
+use serde::Deserialize;
+#[cfg(test)]
+use serde::Serialize;
+
+use crate::{
+    journal::{ImageSums, Journal},
+    stamp::FileStamp,
+    status::{ItemKind, ItemState},
+};
+
+/// The fields in the order in which they were written.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(Serialize))]
+pub(crate) struct JournalV4 {
+    pub(crate) kind: ItemKind,
+    pub(crate) state: ItemState,
+    pub(crate) destination: Vec<u8>,
+    pub(crate) pid: u32,
+    pub(crate) created_ns: u64,
+    pub(crate) sealed_ns: u64,
+    pub(crate) host: String,
+    pub(crate) boot: String,
+    pub(crate) priority: i32,
+    pub(crate) latest: Option<Vec<u8>>,
+    pub(crate) mode: u32,
+    pub(crate) read_back: bool,
+    pub(crate) is_shared: bool,
+    pub(crate) _begun_as: Option<(u32, u32)>,
+    pub(crate) log: u64,
+    pub(crate) expected: Vec<Option<FileStamp>>,
+    pub(crate) temporary: Option<Vec<u8>>,
+    pub(crate) published: Option<FileStamp>,
+    pub(crate) passed: Vec<(u64, u64)>,
+    pub(crate) image: Option<ImageSums>,
+    pub(crate) error: Option<String>,
+}
+
+impl From<JournalV4> for Journal {
+    fn from(old: JournalV4) -> Self {
+        Self {
+            kind: old.kind,
+            state: old.state,
+            destination: old.destination,
+            pid: old.pid,
+            created_ns: old.created_ns,
+            sealed_ns: old.sealed_ns,
+            host: old.host,
+            boot: old.boot,
+            priority: old.priority,
+            latest: old.latest,
+            // The umask is part of it: in a directory with a default list the file gets fewer rights than it might have.
+            requested_mode: old.mode,
+            mode: old.mode,
+            read_back: old.read_back,
+            is_shared: old.kind == ItemKind::Update && old.is_shared,
+            is_program_image: old.kind == ItemKind::Create && old.is_shared,
+            claim: None,
+            directory: None,
+            log: old.log,
+            expected: old.expected,
+            temporary: old.temporary,
+            published: old.published,
+            passed: old.passed,
+            image: old.image,
+            error: old.error,
+        }
+    }
+}

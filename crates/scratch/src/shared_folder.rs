@@ -69,6 +69,7 @@ impl SharedFolder {
     /// The folder `name` in `parent`, held alone, if no process uses it; nothing where one does, or where it is gone.
     ///
     /// A folder without a lock file is removed where it is empty: a process was killed before it made the lock, or after it removed it.
+    /// One that is not empty has lost it by a power loss, and gets another.
     pub fn take_deserted(parent: &Arc<OwnFolder>, name: &str) -> Result<Option<Self>> {
         let folder = match parent.open_subfolder(name) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -76,11 +77,13 @@ impl SharedFolder {
         };
         match folder.facts(LOCK) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let _ = parent.remove_folder(name);
-                return Ok(None);
+                if parent.remove_folder(name).is_ok() || folder.names()?.is_empty() {
+                    return Ok(None);
+                }
+                folder.open_or_create(LOCK)?;
             }
-            facts => facts?,
-        };
+            facts => drop(facts?),
+        }
         let lock = SharedFile::deserted(&folder, LOCK)?;
         Ok(lock.map(|lock| Self::new(parent, name, folder, lock)))
     }

@@ -7,10 +7,11 @@ use forebay_source::{ErrorKind, Result};
 
 use crate::{
     destination::Destination,
+    item_files::{find_journal, item_ids, remove_journal},
     item_name::WantedFile,
     journal::Journal,
-    room::{PROCESS_PREFIX, journal_name, other_host, remove_ours},
-    survey::{facts_in, find_journal, item_ids},
+    room::{PROCESS_PREFIX, other_host, remove_ours},
+    survey::facts_in,
 };
 
 /// Removes an item with what it has beside its destination.
@@ -31,7 +32,7 @@ pub(crate) fn discard_item(folder: &OwnFolder, id: &str, journal: &Journal) -> R
 
 /// Removes an item's files, the journal first: without it the others mean nothing.
 pub(crate) fn remove_item(folder: &OwnFolder, id: &str) -> Result<()> {
-    folder.remove_file(journal_name(id))?;
+    remove_journal(folder, id)?;
     for ending in ["data", "facts"] {
         let _ = folder.remove_file(format!("{id}.{ending}"));
     }

@@ -156,9 +156,9 @@ impl ImageState {
                 inner.journal.state = ItemState::Sealed;
                 inner.journal.passed = inner.passed.ranges();
                 inner.phase = ImagePhase::Staged;
-                // Without room for its journal it is staged when it is durable.
+                // Without a journal, as in an area that has no room or cannot be used, it is staged when it is durable.
                 let is_journalled = inner.is_journalled && self.write_journal(&inner, true).is_ok();
-                let is_staged = is_journalled || !self.shared.room.is_lasting();
+                let is_staged = is_journalled || self.shared.room.is_memory();
                 inner.is_journalled = is_journalled;
                 drop(inner);
                 if is_staged {

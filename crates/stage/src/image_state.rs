@@ -369,7 +369,7 @@ impl ImageState {
     /// Removes the item from the area.
     pub(crate) fn remove(&self, inner: &mut ImageInner) {
         let room = &self.shared.room;
-        room.remove(&crate::room::journal_name(&self.id));
+        room.remove_journal(&self.id);
         room.remove(&image_name(&self.id));
         // What memory holds goes with its length; the descriptor may stay open for readers.
         if let Some(image) = self.image.as_ref().filter(|_| !room.is_lasting()) {

@@ -20,7 +20,7 @@
 //! | `lineage`, `publication`, `destination_changes` | how several versions of a new file are published in order, of one process and of several |
 //! | `redo_file`, `redo_state`, `redo_accept`, `redo_keeping`, `redo_drain`, `batch`, `pending`, `close_error` | updates: accepted, read, drained in place |
 //! | `redo_log`, `segment`, `memory_map`, `log_record` | the log: recycled segments of checked records, in files or in memory |
-//! | `journal`, `journal_v4`, `facts_file`, `stamp`, `item_name` | what outlives the process: what an item is, what its destination looked like |
+//! | `journal`, `journal_v4`, `item_files`, `facts_file`, `stamp`, `item_name` | what outlives the process: what an item is, what its destination looked like |
 //! | `recover`, `recovery`, `recover_create`, `recover_update`, `survey`, `discard`, `writers` | what killed processes left, found, finished or removed |
 //! | `completion`, `counters`, `range_set` | milestones, counters, sets of bytes |
 //! | `process_end` | the end of the process |
@@ -41,6 +41,7 @@ mod facts_file;
 mod image_drain;
 mod image_state;
 mod image_sums;
+mod item_files;
 mod item_name;
 mod journal;
 mod journal_v4;

@@ -14,13 +14,14 @@ use forebay_source::{Error, ErrorKind, Result};
 use crate::{
     destination::Destination,
     discard::{discard_item, remove_item},
+    item_files::{find_journal, has_items, is_draft, item_ids, read_journal},
     journal::Journal,
     publication::{self, PublishOrder},
     recover_create, recover_update,
     recovery::{RecoverVerdict, Recovery, UpdateSibling},
-    room::{PROCESS_PREFIX, has_journals, open_area, other_host, remove_ours},
+    room::{PROCESS_PREFIX, boot_in, open_area, other_host, remove_ours},
     status::{DrainProgress, ItemKind, ItemStatus},
-    survey::{damaged, find_journal, item_ids, process_folders, read_journal, status_of},
+    survey::{damaged, process_folders, status_of},
 };
 
 /// What to do where the journals alone do not decide.
@@ -105,7 +106,10 @@ pub fn recover(
             area: &area,
             folder,
             id,
-            is_same_boot: journal.as_ref().is_ok_and(is_same_boot),
+            is_same_boot: match &journal {
+                Ok(journal) => is_same_boot(journal),
+                Err(_) => boot_in(folder) == Some(&boot),
+            },
             is_forced: options.apply.contains(id),
             siblings: siblings.get(&destination).map_or(&[], Vec::as_slice),
             progress: &report,
@@ -115,7 +119,7 @@ pub fn recover(
     }
     discard_superseded(&area, &items, options, &mut recovered)?;
     for held in &deserted {
-        if !options.dry_run && matches!(has_journals(held.folder()), Ok(false)) {
+        if !options.dry_run && matches!(has_items(held.folder()), Ok(false)) {
             held.remove_if_last(remove_ours);
         } else {
             held.leave();
@@ -188,10 +192,13 @@ fn recover_item(
     recovered: &mut Recovered,
 ) -> Result<()> {
     let (folder, id) = (recovery.folder, recovery.id);
-    let discards = options.discard.iter().any(|name| name == id);
+    let is_named = options.discard.iter().any(|name| name == id);
+    // Nothing was promised of what was never synced, and a power loss may have left any part of it.
+    let is_lost = !recovery.is_same_boot && is_draft(folder, id)?;
     let mut journal = match journal {
         Ok(journal) => journal,
         Err(error) => {
+            let discards = is_named || is_lost && error.kind() == ErrorKind::Corrupt;
             let mut status = damaged(folder, id, true);
             if discards {
                 if !options.dry_run {
@@ -206,9 +213,13 @@ fn recover_item(
             return Ok(());
         }
     };
+    if journal.claim.is_some() && !recovery.is_same_boot {
+        // A power loss takes a name that was not synced, and nobody else's file has it then.
+        journal.expected.push(None);
+    }
     let mut status = status_of(folder, id, &journal, true);
     let verdict = match journal.kind {
-        _ if discards => Ok(RecoverVerdict::Discard),
+        _ if is_named || is_lost => Ok(RecoverVerdict::Discard),
         ItemKind::Create => recover_create::judge(recovery, &journal),
         ItemKind::Update => recover_update::judge(recovery, &journal),
     };

@@ -9,15 +9,14 @@ use crate::{
     destination::{Destination, temporary_name},
     image_state::{create_temporary, open_image},
     image_sums::{complete, read_verified, stretches, sums_of},
+    item_files::{find_journal, item_ids, write_journal},
     journal::{ImageSums, Journal},
     pointer,
     publication::{self, PublishOrder, PublishTurn},
     range_set::{RangeSet, held_of},
     recovery::{RecoverVerdict, Recovery},
-    room::write_journal,
     stamp::{FileStamp, now_ns},
     status::ItemState,
-    survey::{find_journal, item_ids},
     writers::has_writers,
 };
 
@@ -44,6 +43,9 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
     if recovery.is_forced {
         return Ok(RecoverVerdict::Finish);
     }
+    if !recovery.is_same_boot && is_image_lost(recovery)? {
+        return Ok(RecoverVerdict::Discard);
+    }
     check_image(recovery, image)?;
     Ok(match publication::order(Some(recovery.area), &place, journal)? {
         PublishOrder::Next { .. } => RecoverVerdict::Finish,
@@ -54,6 +56,16 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
             RecoverVerdict::Refuse(recovery.changed(what))
         }
     })
+}
+
+/// Returns whether there is no image. The journal that says that a file is sealed may reach the disk before the image's name does; a file
+/// is staged when the directory is synced behind both, so a power loss takes the image of none that was promised.
+fn is_image_lost(recovery: &Recovery<'_>) -> Result<bool> {
+    match open_image(recovery.folder, recovery.id) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// Refuses an image whose length is not the one that was sealed: there is a way out of that, which the copy would not name.

@@ -12,16 +12,17 @@ use rustix::{
 use crate::{
     batch::{DrainBatch, Truncation},
     facts_file::{DestinationFacts, FactsFile},
+    item_files::write_journal,
     journal::Journal,
     log_record::{FoundRecord, RecordKind, ScanDepth},
     pending::{PendingMap, PendingPiece},
     recovery::{RecoverVerdict, Recovery, UpdateSibling},
     redo_state::facts_name,
-    room::{ALIVE, number_in, write_journal},
+    room::{ALIVE, number_in},
     segment::LogSegment,
     stamp::{FileStamp, is_regular, now_ns},
     status::ItemState,
-    survey::{FoundSegment, facts_in, segments_of},
+    survey::{FoundSegment, facts_in, has_facts, segments_of},
 };
 
 /// A process that was killed while it wrote said at least every quarter of a second that it lives; a busy machine takes longer.
@@ -37,8 +38,10 @@ type LoggedRecord = (Arc<LogSegment>, FoundRecord);
 pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<RecoverVerdict> {
     let Some(facts) = facts_of(recovery)? else {
         let is_empty = segments_of(recovery.folder, journal.log, ScanDepth::Heads)?.is_empty();
+        // A flush syncs the names of the facts and of the segments before it promises anything.
+        let is_lost = !recovery.is_same_boot && !has_facts(recovery.folder, recovery.id)?;
         // The facts are written before the first record: without them nothing was accepted.
-        return Ok(if is_empty {
+        return Ok(if is_empty || is_lost {
             RecoverVerdict::Discard
         } else {
             RecoverVerdict::Refuse(

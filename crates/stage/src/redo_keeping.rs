@@ -129,7 +129,7 @@ impl RedoState {
             let _no_locks = rustix::fs::flock(&*self.file, rustix::fs::FlockOperation::Unlock);
         }
         if std::mem::take(&mut inner.is_journalled) {
-            self.shared.room.remove(&crate::room::journal_name(&self.id));
+            self.shared.room.remove_journal(&self.id);
             self.shared.room.remove(&facts_name(&self.id));
         }
     }

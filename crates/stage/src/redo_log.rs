@@ -188,6 +188,12 @@ impl RedoLog {
         }
     }
 
+    /// The segments whose names are not on the disk yet.
+    pub(crate) fn unnamed(&self) -> Vec<Arc<LogSegment>> {
+        let unnamed = self.segments.iter().filter(|used| !used.segment.is_name_synced());
+        unnamed.map(|used| Arc::clone(&used.segment)).collect()
+    }
+
     /// Says that these have their checksums: their heads were written since their segments were synced, if they were.
     pub(crate) fn note_summed(&mut self, summed: &[UnsummedRecords]) {
         for UnsummedRecords { segment, .. } in summed {

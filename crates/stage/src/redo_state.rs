@@ -242,6 +242,17 @@ impl RedoState {
     /// be lost, the mark says so too.
     pub(crate) fn mark<'a>(self: &'a Arc<Self>, inner: MutexGuard<'a, RedoInner>, base: u64) -> Result<()> {
         let mut inner = self.sum_all(inner)?;
+        // What a mark promises is found before the mark is: a segment whose name is lost would leave a gap.
+        loop {
+            let unnamed = inner.log.unnamed();
+            if unnamed.is_empty() {
+                break;
+            }
+            drop(inner);
+            self.shared.room.sync_names()?;
+            unnamed.iter().for_each(|segment| segment.note_name_synced());
+            inner = self.sum_all(self.lock())?;
+        }
         let tools = (&self.shared.room, &self.shared.pool);
         let mark = inner.log.append(tools, RecordKind::Mark, base, &[])?;
         let unsynced = inner.log.take_unsynced();
@@ -256,8 +267,6 @@ impl RedoState {
                 None => Ok(()),
             }
         });
-        // New segments have new names.
-        let synced = synced.and_then(|()| self.shared.room.sync_names());
         let mut inner = self.lock();
         match &synced {
             Ok(()) => inner.is_journal_synced = true,

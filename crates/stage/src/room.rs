@@ -10,7 +10,8 @@
 //!     p-BOOT-NUMBER@HOST/        one process: SharedFolder, locked while the process lives
 //!         usage                  bytes that it has reserved
 //!         alive                  when its drainers were last known to write
-//!         ID.journal             what an item is and how far it is
+//!         ID.open                what an item is, while nothing of it was promised
+//!         ID.journal             what an item is and how far it is, synced
 //!         ID.data                the image of a new file
 //!         ID.facts               what the destination of an update looked like after the last drain
 //!         s-NUMBER.log           a segment of some redo log, recycled
@@ -33,6 +34,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags};
 
 use crate::{
     destination::directory_of,
+    item_files::{has_items, is_unfinished, remove_journal, sync_folder, write_journal},
     journal::Journal,
     memory_map::MemoryMap,
     settings::{AreaPlace, AreaSettings},
@@ -226,6 +228,13 @@ impl ProcessRoom {
         }
     }
 
+    /// Removes the journal of item `id`.
+    pub(crate) fn remove_journal(&self, id: &str) {
+        if let Some(own) = self.own() {
+            let _ = remove_journal(own, id);
+        }
+    }
+
     /// Syncs the names in the folder of this process.
     pub(crate) fn sync_names(&self) -> Result<()> {
         self.own().map_or(Ok(()), |own| sync_folder(own))
@@ -252,7 +261,7 @@ impl ProcessRoom {
     pub(crate) fn leave(&self) {
         let Some(folder) = self.folder() else { return };
         // A folder whose names cannot be read may have items.
-        if matches!(has_journals(folder.own.folder()), Ok(false)) {
+        if matches!(has_items(folder.own.folder()), Ok(false)) {
             folder.own.remove_if_last(remove_ours);
         } else {
             folder.own.leave();
@@ -294,7 +303,7 @@ impl RoomFolder {
         let is_candidate = |name: &str| name.starts_with(PROCESS_PREFIX) && other_host(name).is_none();
         let mut is_removed = false;
         for held in SharedFolder::deserted(&self.area, is_candidate) {
-            if matches!(has_journals(held.folder()), Ok(false)) {
+            if matches!(has_items(held.folder()), Ok(false)) {
                 held.remove_if_last(remove_ours);
                 is_removed = true;
             } else {
@@ -332,6 +341,12 @@ pub(crate) fn other_host(name: &str) -> Option<&str> {
     (host != host_name() && boot != boot_id()).then_some(host)
 }
 
+/// The start of the machine in which the process of `folder` was begun.
+pub(crate) fn boot_in(folder: &OwnFolder) -> Option<&str> {
+    let name = folder.path().file_name()?.to_str()?.strip_prefix(PROCESS_PREFIX)?;
+    Some(name.split_once('@')?.0.rsplit_once('-')?.0)
+}
+
 /// Bytes that all processes have reserved in `area`, those that were killed included: their files are still there.
 pub(crate) fn total_usage(area: &OwnFolder) -> u64 {
     let names = area.names().unwrap_or_default();
@@ -348,33 +363,6 @@ pub(crate) fn number_in(folder: &OwnFolder, name: &Path) -> u64 {
     }
 }
 
-/// The name of an item's journal.
-pub(crate) fn journal_name(id: &str) -> String {
-    format!("{id}.journal")
-}
-
-/// Writes the journal of item `id` in `folder`, in place of an older one.
-pub(crate) fn write_journal(folder: &OwnFolder, id: &str, journal: &Journal, is_synced: bool) -> Result<()> {
-    let name = journal_name(id);
-    let temporary = format!("{name}.{:016x}", nonce());
-    let file = folder.create_new(&temporary)?;
-    let at = |error: std::io::Error| Error::from_io(error).at(folder.path().join(&temporary).display());
-    let written = journal.encode().and_then(|bytes| {
-        disk::write_all_at(&file, &bytes, 0).map_err(at)?;
-        if is_synced { disk::sync_all(&file).map_err(at) } else { Ok(()) }
-    });
-    if let Err(error) = written.and_then(|()| folder.rename(&temporary, &name)) {
-        let _ = folder.remove_file(&temporary);
-        return Err(error);
-    }
-    if is_synced { sync_folder(folder) } else { Ok(()) }
-}
-
-/// Syncs the names in `folder`.
-pub(crate) fn sync_folder(folder: &OwnFolder) -> Result<()> {
-    disk::sync_all(folder.descriptor()).map_err(|error| Error::from_io(error).at(folder.path().display()))
-}
-
 /// Syncs the name of the area in `folder`, and that of `folder` itself: both may have just been made.
 fn sync_parent(folder: &Path) -> Result<()> {
     for path in [folder, directory_of(folder)] {
@@ -389,17 +377,12 @@ fn sync_parent(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether the folder of a process has items.
-pub(crate) fn has_journals(folder: &OwnFolder) -> Result<bool> {
-    Ok(folder.names()?.iter().any(|name| name.ends_with(".journal")))
-}
-
 /// Removes what a process has in its folder, without its journals.
 pub(crate) fn remove_ours(folder: &OwnFolder) {
     for name in folder.names().unwrap_or_default() {
         let is_ours = [USAGE, ALIVE].contains(&name.as_str())
             || [".log", ".facts", ".data"].iter().any(|ending| name.ends_with(ending))
-            || name.contains(".journal.");
+            || is_unfinished(&name);
         if is_ours {
             let _ = folder.remove_file(&name);
         }

@@ -7,7 +7,7 @@ use std::{
     fs::File,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -33,12 +33,29 @@ pub(crate) struct LogSegment {
     store: SegmentStore,
     name: String,
     pub(crate) capacity: u64,
+    /// Whether the name of its file is on the disk.
+    is_name_synced: AtomicBool,
 }
 
 impl LogSegment {
+    fn new(store: SegmentStore, name: String, capacity: u64) -> Self {
+        let is_name_synced = AtomicBool::new(matches!(store, SegmentStore::Memory(_)));
+        Self { store, name, capacity, is_name_synced }
+    }
+
+    /// Whether its name is on the disk.
+    pub(crate) fn is_name_synced(&self) -> bool {
+        self.is_name_synced.load(Relaxed)
+    }
+
+    /// Notes that the names in its directory were synced.
+    pub(crate) fn note_name_synced(&self) {
+        self.is_name_synced.store(true, Relaxed);
+    }
+
     /// A segment that a killed process left, to be read.
     pub(crate) fn found(file: File, name: String, capacity: u64) -> Self {
-        Self { store: SegmentStore::File(file), name, capacity }
+        Self::new(SegmentStore::File(file), name, capacity)
     }
 
     /// Writes `parts` one after the other, at `position`.
@@ -127,7 +144,7 @@ impl SegmentPool {
         let name = format!("s-{}.log", self.made.fetch_add(1, Relaxed));
         self.wanted.store(if room.is_memory() && capacity >= AHEAD_BYTES { capacity } else { 0 }, Relaxed);
         match room.create_segment(&name, capacity) {
-            Ok(store) => Ok(Arc::new(LogSegment { store, name, capacity })),
+            Ok(store) => Ok(Arc::new(LogSegment::new(store, name, capacity))),
             Err(error) => {
                 room.release(capacity);
                 Err(error)
@@ -151,7 +168,7 @@ impl SegmentPool {
         let name = format!("s-{}.log", self.made.fetch_add(1, Relaxed));
         match room.create_segment(&name, capacity) {
             Ok(store) => {
-                let segment = LogSegment { store, name, capacity };
+                let segment = LogSegment::new(store, name, capacity);
                 segment.memory().into_iter().for_each(MemoryMap::populate);
                 self.give_back(room, Arc::new(segment));
             }

@@ -14,6 +14,7 @@ use rustix::fs::Stat;
 use crate::{
     facts_file::{DestinationFacts, read_facts},
     image_state::image_name,
+    item_files::{find_journal, item_ids, read_journal},
     item_name::WantedFile,
     journal::Journal,
     log_record::{FoundRecord, RecordHead, RecordKind, ScanDepth, SegmentHead, scan_segment, segment_head},
@@ -25,35 +26,9 @@ use crate::{
 
 /// The file whose lock a process holds while it lives.
 pub(crate) const PROCESS_LOCK: &str = "lock";
-const ENDING: &str = ".journal";
 /// What helps an item whose destination refused it.
 pub(crate) const DRAIN_TRIES_AGAIN: &str = "'forebay stage drain' tries again";
 const RECOVER_TRIES_AGAIN: &str = "'forebay recover' tries again";
-
-/// The names of the items in the folder of a process.
-pub(crate) fn item_ids(folder: &OwnFolder) -> Result<Vec<String>> {
-    let names = folder.names()?;
-    let mut ids: Vec<String> =
-        names.iter().filter_map(|name| name.strip_suffix(ENDING).map(str::to_owned)).collect();
-    ids.sort();
-    Ok(ids)
-}
-
-/// The journal of item `id`.
-pub(crate) fn read_journal(folder: &OwnFolder, id: &str) -> Result<Journal> {
-    let name = format!("{id}{ENDING}");
-    Journal::decode(&folder.read(&name)?).map_err(|error| error.at(folder.path().join(&name).display()))
-}
-
-/// The journal of item `id`; nothing where the item is gone, or where its journal is damaged or of another version.
-pub(crate) fn find_journal(folder: &OwnFolder, id: &str) -> Result<Option<Journal>> {
-    match read_journal(folder, id) {
-        Ok(journal) => Ok(Some(journal)),
-        Err(error) if is_gone(&error) => Ok(None),
-        Err(error) if [ErrorKind::Corrupt, ErrorKind::Unsupported].contains(&error.kind()) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
 
 fn is_gone(error: &Error) -> bool {
     error.kind() == ErrorKind::NotFound
@@ -79,8 +54,15 @@ pub(crate) fn process_folders(area: &OwnFolder) -> Result<Vec<(Arc<OwnFolder>, b
     Ok(folders)
 }
 
+/// Whether the process of the folder is gone: nobody holds its lock, or a power loss has left none.
 fn is_deserted(name: &str, folder: &Arc<OwnFolder>) -> Result<bool> {
-    Ok(other_host(name).is_none() && SharedFile::deserted(folder, PROCESS_LOCK)?.is_some())
+    if other_host(name).is_some() {
+        return Ok(false);
+    }
+    match folder.facts(PROCESS_LOCK) {
+        Err(error) if is_gone(&error) => Ok(true),
+        facts => facts.and_then(|_| Ok(SharedFile::deserted(folder, PROCESS_LOCK)?.is_some())),
+    }
 }
 
 /// The items of all processes in `area`, the oldest first.
@@ -91,7 +73,7 @@ pub(crate) fn survey(area: &OwnFolder) -> Result<Vec<ItemStatus>> {
             // One that is gone by now is done.
             if let Ok(journal) = read_journal(&folder, &id) {
                 items.push(status_of(&folder, &id, &journal, is_deserted));
-            } else if folder.facts(format!("{id}{ENDING}")).is_ok() {
+            } else if item_ids(&folder)?.contains(&id) {
                 items.push(damaged(&folder, &id, is_deserted));
             }
         }
@@ -139,7 +121,7 @@ pub(crate) fn damaged(folder: &OwnFolder, id: &str, is_deserted: bool) -> ItemSt
     ItemStatus {
         id: id.to_owned(),
         kind: ItemKind::Update,
-        destination: folder.path().join(format!("{id}{ENDING}")),
+        destination: folder.path().join(id),
         state: ItemState::Failed,
         bytes: 0,
         host: String::new(),
@@ -156,6 +138,14 @@ pub(crate) fn facts_in(folder: &OwnFolder, id: &str) -> Result<Option<Destinatio
         Ok(file) => read_facts(&file).map_err(|error| error.at(folder.path().join(facts_name(id)).display())),
         Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Whether the update `id` has a file of facts, whatever is in it.
+pub(crate) fn has_facts(folder: &OwnFolder, id: &str) -> Result<bool> {
+    match folder.facts(facts_name(id)) {
+        Err(error) if is_gone(&error) => Ok(false),
+        facts => facts.map(|_| true),
     }
 }
 

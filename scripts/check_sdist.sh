@@ -16,7 +16,7 @@ MATURIN_PEP517_ARGS="--profile dev --locked" "$FOREBAY_PYTHON" -m pip wheel --qu
 import sys, zipfile
 names = set(zipfile.ZipFile(sys.argv[1]).namelist())
 wanted = {"forebay/hdf5/vfd/libforebay_vfd.so", "forebay/hdf5/vol/libforebay_vol.so", "forebay/hdf5/preload/libforebay_preload.so",
-          "forebay/hdf5/tensorflow/libforebay_tensorflow.so", "forebay/_forebay.abi3.so"}
+          "forebay/_forebay.abi3.so"}
 assert wanted <= names, sorted(wanted - names)
 assert not any("backend" in name for name in names), names
 print(f"{len(names)} files, {', '.join(sorted(wanted))}")

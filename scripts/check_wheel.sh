@@ -27,5 +27,4 @@ said = json.load(sys.stdin)
 folder = pathlib.Path(said["plugins"])
 assert (folder / "vfd/libforebay_vfd.so").is_file() and (folder / "vol/libforebay_vol.so").is_file(), said
 assert (folder / "preload/libforebay_preload.so").is_file(), said
-assert (folder / "tensorflow/libforebay_tensorflow.so").is_file(), said
 assert said["variables"]["HDF5_PLUGIN_PATH"].startswith(f"{folder}/vfd:{folder}/vol:"), said'

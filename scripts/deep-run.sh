@@ -10,9 +10,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 export FOREBAY_LONG=1
 
 run_programs() {
-    # TensorFlow does not go with PyTorch in one process.
-    need_environment tensorflow tests/requirements-tensorflow.txt
-    export FOREBAY_TF_PYTHON=$ENVIRONMENT/bin/python
     need_packages tests/requirements-formats.txt
     command -v fio >/dev/null || install_packages fio
     command -v gfortran >/dev/null || install_packages gfortran

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the HDF5 plug-ins, the library that `forebay run` preloads and the file system for TensorFlow, and puts them into folders of
-# their own, FOLDER/vfd, FOLDER/vol, FOLDER/preload and FOLDER/tensorflow; prints FOLDER.
+# Builds the HDF5 plug-ins and the library that `forebay run` preloads, and puts them into folders of their own, FOLDER/vfd, FOLDER/vol
+# and FOLDER/preload; prints FOLDER.
 # HDF5 tries every library of a folder on HDF5_PLUGIN_PATH, so each plug-in that is not wanted must be able to stay off it.
 #
 #   scripts/plugins.sh [--release] [FOLDER]     (default: the cargo target folder, hdf5-plugins)
@@ -20,8 +20,8 @@ done
 target=${CARGO_TARGET_DIR:-$(cargo metadata --format-version 1 --no-deps | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')}
 folder=${folder:-$target/hdf5-plugins}
 
-cargo build --quiet "${arguments[@]}" -p forebay-vfd -p forebay-vol -p forebay-preload -p forebay-tensorflow >&2
-for plugin in vfd vol preload tensorflow; do
+cargo build --quiet "${arguments[@]}" -p forebay-vfd -p forebay-vol -p forebay-preload >&2
+for plugin in vfd vol preload; do
   mkdir -p "$folder/$plugin"
   # By rename: a program that has the old file mapped keeps it.
   cp "$target/$profile/libforebay_$plugin.so" "$folder/$plugin/.libforebay_$plugin.so.$$"

@@ -44,8 +44,8 @@ pack_sources() {
 build_plugins() {
     local package=$unpacked/python/forebay/hdf5 plugin
     (cd "$unpacked" && "$VENV/bin/cargo-zigbuild" zigbuild --quiet --release --locked --offline --target "$1.$GLIBC" \
-        -p forebay-vfd -p forebay-vol -p forebay-preload -p forebay-tensorflow)
-    for plugin in vfd vol preload tensorflow; do
+        -p forebay-vfd -p forebay-vol -p forebay-preload)
+    for plugin in vfd vol preload; do
         install -D -m 755 "$CARGO_TARGET_DIR/$1/release/libforebay_$plugin.so" "$package/$plugin/libforebay_$plugin.so"
     done
 }

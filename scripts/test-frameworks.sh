@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Tests of forebay.tensorflow, forebay.jax, of dask and other engines, and of forebay.ray with the newest Ray and one of a year before, each in a
 # process and an environment of its own: test-frameworks.sh SITE [tensorflow|jax|engines|ray|ray-old]..., where SITE is a folder that the Python
-# package was installed to. With FOREBAY_LONG=1 a second, older TensorFlow is installed, 1.5 GiB, and tries the file-system plug-in, and Ray
-# Train is tried with the PyTorch of the package's tests.
+# package was installed to. With FOREBAY_LONG=1 Ray Train is tried with the PyTorch of the package's tests.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
@@ -35,20 +34,10 @@ test_framework() {
     PYTHONPATH=$site "$ENVIRONMENT/bin/python" -m pytest -q "${files[@]}"
 }
 
-# The file-system plug-in meets TensorFlow's own structures: an older version, too, has to know them.
-test_older_tensorflow() {
-    say "an older TensorFlow"
-    need_environment tensorflow-old tests/requirements-tensorflow-old.txt
-    PYTHONPATH=$site "$ENVIRONMENT/bin/python" -m pytest -q "$ROOT"/tests/frameworks/test_tf_filesystem.py
-}
-
 # Runs the tests of the framework $1.
 test_one() {
     case $1 in
-    tensorflow)
-        test_framework "$1" tf
-        if [[ -n $is_long ]]; then test_older_tensorflow; fi
-        ;;
+    tensorflow) test_framework "$1" tf ;;
     jax) test_framework "$1" jax ;;
     engines) test_framework "$1" dask hf xbatcher ;;
     ray | ray-old) test_framework "$1" ray ;;

@@ -97,4 +97,4 @@ say "tests of the Python package"
 FOREBAY_BIN=$forebay PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses "$(($(nproc) < 4 ? $(nproc) + 1 : 4))" \
     --dist worksteal "$ROOT/tests/python"
 say "TensorFlow, JAX, Dask, Ray"
-"$ROOT/scripts/test-frameworks.sh" "$site"
+FOREBAY_BIN=$forebay "$ROOT/scripts/test-frameworks.sh" "$site"

@@ -39,7 +39,7 @@ def load(path):
     names = {file.name for file in wheel.files}
     assert {"LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY.txt", "_forebay.pyi", "py.typed"} <= names, names
     if sys.platform == "linux":
-        assert {"libforebay_vfd.so", "libforebay_vol.so", "libforebay_preload.so", "libforebay_tensorflow.so"} <= names, names
+        assert {"libforebay_vfd.so", "libforebay_vol.so", "libforebay_preload.so"} <= names, names
     assert [need.split()[0].split(">")[0] for need in wheel.requires if "extra" not in need] == ["numpy"]
     libc = " ".join(platform.libc_ver())
     print(f"forebay {forebay.__version__}: {loader.stats()['samples']} samples, NumPy {np.__version__} alone, {libc}")

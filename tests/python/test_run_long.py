@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
@@ -78,29 +77,6 @@ def test_a_data_loader_of_torch_with_workers(origin: Path, tmp_path: Path, worke
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(TORCH))
     twice(origin, sys.executable, script, origin / "a.h5", workers, way)
-
-
-def test_tf_data_over_tfrecords(tmp_path: Path) -> None:
-    """By FOREBAY_TF_PYTHON, an interpreter of an environment that has TensorFlow: it does not go with PyTorch in one process."""
-    interpreter = os.environ["FOREBAY_TF_PYTHON"]
-    own = tmp_path.resolve() / "own"
-    own.mkdir()
-    make = """
-        import sys, tensorflow as tf
-        for number in range(4):
-            with tf.io.TFRecordWriter(f"{sys.argv[1]}/{number}.tfrecord") as writer:
-                for row in range(500): writer.write(bytes([number, row % 256]) * 1000)
-    """
-    plain(interpreter, *python(make, own)[1:])
-    time.sleep(2.1)
-    read = """
-        import hashlib, sys, tensorflow as tf
-        files = sorted(tf.io.gfile.glob(sys.argv[1] + "/*.tfrecord"))
-        data = tf.data.TFRecordDataset(files, num_parallel_reads=2).shuffle(100, seed=1).batch(32).prefetch(2)
-        total = hashlib.sha256(b"".join(sorted(row for batch in data for row in batch.numpy())))
-        print(total.hexdigest())
-    """
-    twice(own, interpreter, *python(read, own)[1:])
 
 
 def test_git_clones_a_repository_that_lies_there(tmp_path: Path) -> None:

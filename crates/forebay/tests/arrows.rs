@@ -65,7 +65,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "forebay-tier",
         ],
     ),
-    ("forebay-tensorflow", &["forebay-config", "forebay-source", "forebay-tier"]),
     ("forebay-workload", &["forebay-source"]),
     (
         "forebay-launch",
@@ -108,7 +107,6 @@ const ARROWS: &[(&str, &[&str])] = &[
 const LEAN: &[(&str, &[&str])] = &[
     ("forebay-config", RUNTIMES),
     ("forebay-preload", RUNTIMES),
-    ("forebay-tensorflow", RUNTIMES),
     ("forebay-vfd", RUNTIMES),
     ("forebay-vol", RUNTIMES),
 ];

@@ -102,7 +102,6 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
     ("crates/tier/src/large_pages.rs", "asks for large pages below memory of its own"),
     ("crates/tier/src/disk/writeback.rs", "asks an open file whether its write-back failed"),
-    ("crates/tensorflow/src/", "is called by TensorFlow, with pointers that it answers for"),
     ("crates/vfd/src/class.rs", "has the structures that HDF5 reads, with its pointers"),
     ("crates/vfd/src/driver.rs", "is called by HDF5"),
     ("crates/vfd/src/driver_file.rs", "is handed files by HDF5 by their address"),

@@ -1,8 +1,8 @@
 """Builds the Python package: maturin's backend, after the HDF5 plug-ins were built and put into the package.
 
 HDF5 loads every library of a folder when it looks for one plug-in, so each has a folder of its own: `forebay/hdf5/vfd` and
-`forebay/hdf5/vol`; beside them lie the library that `forebay run` preloads, `forebay/hdf5/preload`, and the file system
-that TensorFlow loads, `forebay/hdf5/tensorflow`. They are libraries of their own because HDF5 finds a plug-in by two functions that a library has once.
+`forebay/hdf5/vol`; the library that `forebay run` preloads is beside them, in `forebay/hdf5/preload`. They are libraries of
+their own because HDF5 finds a plug-in by two functions that a library has once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-PLUGINS = ("vfd", "vol", "preload", "tensorflow")
+PLUGINS = ("vfd", "vol", "preload")
 
 get_requires_for_build_sdist = maturin.get_requires_for_build_sdist
 get_requires_for_build_wheel = maturin.get_requires_for_build_wheel

@@ -19,7 +19,6 @@ from ._subset import Subset
 # Before TensorFlow itself: where that is not installed, it says what to do.
 from ._tf_fields import as_written, tf
 from ._tf_feed import ENDLESS, TensorFeed
-from ._tf_filesystem import filesystem_library, filesystem_stats, register_filesystem
 from ._tf_formats import ADIOS2, GNCF, HDF5, NC, NetCDF, Silo, Source, Zarr, from_slices
 from ._tf_state import State
 
@@ -38,10 +37,7 @@ __all__ = [
     "StateCallback",
     "Zarr",
     "dataset",
-    "filesystem_library",
-    "filesystem_stats",
     "from_slices",
-    "register_filesystem",
 ]
 
 POSITION, INDICES = "position", "indices"

@@ -39,7 +39,7 @@ pub(crate) fn remove_item(folder: &OwnFolder, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Removes what killed processes left for `file`.
+/// Removes what killed processes left for `file`, but for images that programs wrote: only the user removes those.
 pub(crate) fn discard_deserted(area: &Arc<OwnFolder>, file: &WantedFile) -> Result<()> {
     for name in area.names()?.iter().filter(|name| name.starts_with(PROCESS_PREFIX) && other_host(name).is_none())
     {
@@ -48,6 +48,9 @@ pub(crate) fn discard_deserted(area: &Arc<OwnFolder>, file: &WantedFile) -> Resu
         let folder = held.folder();
         for id in item_ids(folder)?.into_iter().filter(|id| file.may_be(id)) {
             let Some(journal) = find_journal(folder, &id)? else { continue };
+            if journal.is_program_image {
+                continue;
+            }
             if file.is_of(&journal, facts_in(folder, &id)?.map(|facts| facts.stamp).as_ref()) {
                 discard_item(folder, &id, &journal)?;
             }

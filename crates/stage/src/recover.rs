@@ -224,11 +224,17 @@ fn recover_item(
         ItemKind::Update => recover_update::judge(recovery, &journal),
     };
     let verdict = verdict.unwrap_or_else(RecoverVerdict::Refuse);
+    let seals_anew = matches!(verdict, RecoverVerdict::SealAnew);
+    if seals_anew {
+        journal.published = None;
+        status.error =
+            Some("bytes were changed after they were sealed: they are sealed again as they are".to_owned());
+    }
     let done = match (&verdict, options.dry_run) {
         (RecoverVerdict::Refuse(_), _) | (_, true) => Ok(()),
         (RecoverVerdict::Discard, false) => discard_item(folder, id, &journal),
-        (RecoverVerdict::Finish, false) => match journal.kind {
-            ItemKind::Create => recover_create::finish(recovery, &mut journal),
+        (RecoverVerdict::Finish | RecoverVerdict::SealAnew, false) => match journal.kind {
+            ItemKind::Create => recover_create::finish(recovery, &mut journal, seals_anew),
             ItemKind::Update => recover_update::finish(recovery, &journal),
         }
         .and_then(|()| remove_item(folder, id)),
@@ -239,7 +245,7 @@ fn recover_item(
             status.error = Some(error.at(status.destination.display()).to_string());
             recovered.refused.push(status);
         }
-        (RecoverVerdict::Finish, Ok(())) => recovered.finished.push(status),
+        (RecoverVerdict::Finish | RecoverVerdict::SealAnew, Ok(())) => recovered.finished.push(status),
         (RecoverVerdict::Discard, Ok(())) => recovered.discarded.push(status),
     }
     // Where the user has had enough, the rest is left as it is.

@@ -15,7 +15,7 @@ use crate::{
     publication::{self, PublishOrder, PublishTurn},
     range_set::{RangeSet, held_of},
     recovery::{RecoverVerdict, Recovery},
-    stamp::{FileStamp, now_ns},
+    stamp::FileStamp,
     status::ItemState,
     writers::has_writers,
 };
@@ -41,7 +41,8 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
         }
     }
     if recovery.is_forced {
-        return Ok(RecoverVerdict::Finish);
+        let held = open_image(recovery.folder, recovery.id)?;
+        return Ok(forced_verdict(is_as_sealed(&held, image)?));
     }
     if !recovery.is_same_boot && is_image_lost(recovery)? {
         return Ok(RecoverVerdict::Discard);
@@ -94,18 +95,25 @@ fn judge_program_image(recovery: &Recovery<'_>, journal: &Journal) -> Result<Rec
         ErrorKind::NotFound => error.hint(recovery.discard_hint()),
         _ => error,
     })?;
-    if journal.image.is_none() && has_writers(&image)? {
+    if has_writers(&image)? {
         let error = Error::new(ErrorKind::Unavailable, "is still open for writing by a process");
         return Ok(RecoverVerdict::Refuse(error.hint("recover again after its end")));
     }
-    Ok(RecoverVerdict::Finish)
+    Ok(match &journal.image {
+        Some(sealed) => forced_verdict(is_program_image_as_sealed(&image, sealed)?),
+        None => RecoverVerdict::Finish,
+    })
 }
 
-/// Copies, verifies and publishes the file, or what of that is left to do.
-pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<()> {
+fn forced_verdict(is_as_sealed: bool) -> RecoverVerdict {
+    if is_as_sealed { RecoverVerdict::Finish } else { RecoverVerdict::SealAnew }
+}
+
+/// Copies, verifies and publishes the file, or what of that is left to do. With `seals_anew` its image is sealed as it is now.
+pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal, seals_anew: bool) -> Result<()> {
     let place = recovery.destination(journal)?;
     if !journal.is_published(&place)? {
-        publish(recovery, journal, &place)?;
+        publish(recovery, journal, &place, seals_anew)?;
     }
     place.sync_directory()?;
     let Some(latest) = journal.latest() else { return Ok(()) };
@@ -113,11 +121,16 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<(
     pointer::point(&latest, place.path(), journal.created_ns)
 }
 
-fn publish(recovery: &Recovery<'_>, journal: &mut Journal, place: &Destination) -> Result<()> {
+fn publish(
+    recovery: &Recovery<'_>,
+    journal: &mut Journal,
+    place: &Destination,
+    seals_anew: bool,
+) -> Result<()> {
     let held = open_image(recovery.folder, recovery.id)?;
     let image = match journal.image.clone() {
-        Some(image) if !recovery.is_forced || is_as_sealed(&held, &image)? => image,
-        sealed => seal_again(recovery, journal, &held, sealed)?,
+        Some(image) if !seals_anew => image,
+        sealed => seal_anew(recovery, journal, &held, sealed)?,
     };
     let file = copy(recovery, journal, place, &image, &held)?;
     complete(&file, &image, place, journal)?;
@@ -142,19 +155,54 @@ fn publish(recovery: &Recovery<'_>, journal: &mut Journal, place: &Destination) 
 
 /// Returns whether the image has the bytes that were sealed.
 fn is_as_sealed(held: &File, image: &ImageSums) -> Result<bool> {
+    if FileStamp::of(held)?.len < image.held.last().map_or(0, |range| range.1) {
+        return Ok(false);
+    }
     let mut buffer = Vec::new();
     for stretch in stretches(image, RUN_BYTES) {
         match read_verified(held, image, stretch, &mut buffer, |_, _| Ok(())) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::Io => return Err(error),
-            Err(_) => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
+            read => read?,
         }
     }
     Ok(true)
 }
 
+/// Returns whether an image that a program wrote has the bytes that were sealed, and zeros everywhere else.
+fn is_program_image_as_sealed(held: &File, image: &ImageSums) -> Result<bool> {
+    let len = FileStamp::of(held)?.len;
+    if len != image.len || !is_as_sealed(held, image)? {
+        return Ok(false);
+    }
+    let (sealed, mut buffer) = (RangeSet::of(&image.held), Vec::new());
+    for (start, end) in held_of(held, len).ranges() {
+        for (from, until, _) in sealed.pieces(start, end).into_iter().filter(|piece| !piece.2) {
+            if !has_zeros(held, from, until, &mut buffer)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Returns whether all bytes of `file` from `start` to `end` are zeros.
+fn has_zeros(file: &File, start: u64, end: u64, buffer: &mut Vec<u8>) -> Result<bool> {
+    let mut at = start;
+    while at < end {
+        let step = (end - at).min(RUN_BYTES);
+        buffer.resize(usize::try_from(step).unwrap_or(0), 0);
+        disk::read_exact_at(file, buffer, at).map_err(Error::from_io)?;
+        if buffer.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += step;
+    }
+    Ok(true)
+}
+
 /// Seals an image as it is now: one that was never sealed, or whose bytes changed since, where the user has said that it is to be applied.
-fn seal_again(
+/// Its place among others for the same destination stays the one that it had.
+fn seal_anew(
     recovery: &Recovery<'_>,
     journal: &mut Journal,
     held: &File,
@@ -179,9 +227,7 @@ fn seal_again(
     }
     journal.image = Some(sums.clone());
     journal.state = ItemState::Sealed;
-    if sealed.is_none() {
-        journal.sealed_ns = now_ns();
-    }
+    journal.sealed_ns = journal.order_ns();
     write_journal(recovery.folder, recovery.id, journal, true)?;
     Ok(sums)
 }

@@ -12,6 +12,8 @@ use crate::{destination::Destination, journal::Journal, stamp::FileStamp};
 pub(crate) enum RecoverVerdict {
     /// Its bytes go to the destination.
     Finish,
+    /// Its bytes go to the destination as they are, though they were changed after their seal.
+    SealAnew,
     /// It was never promised to anybody, or is there already.
     Discard,
     /// Somebody has to choose.

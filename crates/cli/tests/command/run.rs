@@ -2,7 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use std::{fs, os::unix::process::ExitStatusExt, path::PathBuf, process::Output};
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, process::ExitStatusExt},
+    path::PathBuf,
+    process::Output,
+};
 
 use tempfile::TempDir;
 
@@ -103,10 +108,7 @@ fn an_origin_that_is_no_folder_and_what_is_missing_are_told_apart() {
     let neither = told(&[]);
     assert!(neither.contains("name a folder by --origin and a tier by --tier"), "{neither}");
     let stage = told(&["--stage", "/dev/shm"]);
-    assert!(
-        stage.contains("nothing is staged by --stage alone") && stage.contains("--stage-writes"),
-        "{stage}"
-    );
+    assert!(stage.contains("nothing is staged by --stage alone") && stage.contains("by --hdf5"), "{stage}");
     let help = String::from_utf8(command(&["run", "--help"]).output().unwrap().stdout).unwrap();
     assert!(help.contains("Origin of the data: a folder") && !help.contains("s3://"), "{help}");
 }
@@ -149,17 +151,37 @@ fn tiers_that_copy_nothing_are_told_once_and_empty_folders_that_were_made_are_re
 }
 
 #[test]
-fn a_staging_area_without_staged_writes_is_told() {
+fn a_staging_area_without_hdf5_is_told() {
     let places = RunPlaces::new();
     let area = places.path("fast").display().to_string();
     let told = said(&places.run(&["--stage", &area], &["true"]));
     let warning = format!(
-        "warning: nothing that the program writes is staged in {area} by this command; --stage-writes stages it"
+        "warning: plain writes of the program are not staged in {area}: only those through forebay.stage are; --hdf5 stages HDF5 files"
     );
     assert_eq!(told.matches(&warning).count(), 1, "{told}");
     assert!(!said(&places.run(&["--stage", &area, "--quiet"], &["true"])).contains("warning"));
-    let told = said(&places.run(&["--stage", &area, "--stage-writes"], &["true"]));
-    assert!(!told.contains(&warning), "{told}");
+}
+
+#[test]
+fn staged_plain_writes_are_refused_with_what_stages_files_now() {
+    let places = RunPlaces::new();
+    let area = places.path("fast").display().to_string();
+    for flags in [
+        &["--origin", "origin", "--tier", "/dev/shm", "--stage-writes", "--stage", &area][..],
+        &["--hdf5", "--stage-writes"],
+        &["--stage-writes"],
+    ] {
+        let (told, code) = refused(&places, flags);
+        assert_eq!((code, told.lines().count()), (Some(2), 1), "{told}");
+        for part in
+            ["--stage-writes was removed", "write through forebay.stage", "`forebay run --hdf5 --stage AREA`"]
+        {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+    assert!(!places.path("fast").exists());
+    let help = String::from_utf8(command(&["run", "--help"]).output().unwrap().stdout).unwrap();
+    assert!(!help.contains("stage-writes"), "{help}");
 }
 
 #[test]
@@ -167,13 +189,34 @@ fn a_staging_area_and_a_tier_that_are_files_are_wrong_usage_alike() {
     let places = RunPlaces::new();
     let file = places.path("file").display().to_string();
     fs::write(&file, "").unwrap();
-    let (staged, staged_code) = refused(&places, &["--origin", "origin", "--stage-writes", "--stage", &file]);
+    let (staged, staged_code) = refused(&places, &["--hdf5", "--origin", "origin", "--stage", &file]);
     let (tiered, tiered_code) = refused(&places, &["--origin", "origin", "--tier", &file]);
     assert_eq!((staged_code, tiered_code), (Some(2), Some(2)), "{staged}{tiered}");
     for told in [&staged, &tiered] {
         assert!(told.contains(&format!("{file} is not a folder")), "{told}");
     }
     assert!(staged.contains("name a folder by --stage"), "{staged}");
+}
+
+#[test]
+fn a_staging_area_that_cannot_be_used_is_one_error_and_no_warning() {
+    let places = RunPlaces::new();
+    let area = places.path("fast");
+    // An area of another user, or one that others may enter, is refused alike.
+    let own = area.join(format!("forebay-stage-{}", rustix::process::geteuid().as_raw()));
+    fs::create_dir_all(&own).unwrap();
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
+    let area = area.to_str().unwrap();
+    for flags in [
+        &["--hdf5", "--stage", area][..],
+        &["--hdf5", "--origin", "origin", "--stage", area],
+        &["--hdf5", "--origin", "origin", "--tier", "/dev/shm", "--stage", area],
+    ] {
+        let (told, code) = refused(&places, flags);
+        assert!(told.contains(&format!("staging area '{area}'")), "{told}");
+        assert!(!told.contains("warning") && !told.contains("straight"), "{told}");
+        assert_eq!((told.lines().count(), code), (1, Some(8)), "{told}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     rc::Rc,
     sync::Arc,
+    time::Duration,
 };
 
 use forebay_scratch::disk;
@@ -72,8 +73,6 @@ pub(crate) struct Version {
     pub(crate) content: Content,
     /// Whether it comes from the one before it by writes in place, which a crash may leave in part.
     pub(crate) is_patch: bool,
-    /// Whether an item of the area brings it to the destination.
-    is_staged: bool,
 }
 
 /// A promise: from so many changes on, no version before this one may come back.
@@ -194,7 +193,6 @@ impl Workload {
         let first = Version {
             content: self.is_there.then(first_content),
             is_patch: false,
-            is_staged: false,
         };
         let mut runner = Runner {
             place,
@@ -247,10 +245,10 @@ impl Runner<'_> {
     }
 
     /// Adds a version, behind those that are there or are on their way.
-    fn begin(&mut self, content: Content, is_patch: bool, is_staged: bool) -> usize {
+    fn begin(&mut self, content: Content, is_patch: bool) -> usize {
         let changes = self.now();
         let version = self.versions.len();
-        self.versions.push(Version { content, is_patch, is_staged });
+        self.versions.push(Version { content, is_patch });
         self.begun.push(Begun { changes, version });
         version
     }
@@ -262,7 +260,8 @@ impl Runner<'_> {
 
     /// Whether a sealed file waits for its turn: what is done to the destination meanwhile comes before it.
     fn has_waiting(&self) -> bool {
-        self.is_paused && self.versions.last().is_some_and(|version| version.is_staged)
+        let pending = self.area.as_ref().map(|area| area.pending(&self.place.destination()));
+        matches!(pending, Some(Ok(Some(_))))
     }
 
     fn step(&mut self, step: Step, number: usize) {
@@ -285,9 +284,9 @@ impl Runner<'_> {
         let options = StageOptions { is_exclusive, ..StageOptions::default() };
         // The name is there before the bytes are.
         if is_exclusive && !self.place.destination().exists() && !self.has_waiting() {
-            self.begin(Some(Vec::new()), false, false);
+            self.begin(Some(Vec::new()), false);
         }
-        let version = self.begin(Some(bytes.clone()), false, true);
+        let version = self.begin(Some(bytes.clone()), false);
         let file = area.create(&self.place.destination(), options)?;
         file.write_at(0, &bytes[..500])?;
         file.write_at(500, &bytes[500..])?;
@@ -310,12 +309,15 @@ impl Runner<'_> {
 
     fn update(&mut self, number: usize) -> forebay_source::Result<()> {
         let path = self.place.destination();
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        let Ok(file) = rustix::fs::openat(CWD, &path, flags, Mode::empty()) else { return Ok(()) };
         // Short segments: a log has several.
         let area = self.area(8 << 10);
+        // Who opens a file waits for what is on its way to it, as the HDF5 driver does.
+        while !area.wait_for(&path, Some(Duration::ZERO), &|| true)? {
+            area.drain(&on)?;
+        }
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let Ok(file) = rustix::fs::openat(CWD, &path, flags, Mode::empty()) else { return Ok(()) };
         let letter = b'a' + u8::try_from(number).unwrap();
-        let is_seen = !self.has_waiting();
         let mut bytes = fs::read(&path).unwrap();
         let file = area.update(&path, File::from(file), StageOptions::default())?;
         let mut version = 0;
@@ -324,23 +326,17 @@ impl Runner<'_> {
                 bytes.resize(offset + len, 0);
             }
             bytes[offset..offset + len].fill(letter);
-            if is_seen {
-                version = self.begin(Some(bytes.clone()), true, false);
-            }
+            version = self.begin(Some(bytes.clone()), true);
             file.write_at(offset as u64, &vec![letter; len])?;
-            if is_seen {
-                self.promise(version, false);
-            }
+            self.promise(version, false);
             if index == 1 {
                 file.stage()?;
-                if is_seen {
-                    self.promise(version, true);
-                }
+                self.promise(version, true);
             }
         }
         let when = if self.is_paused { CloseWhen::Staged } else { CloseWhen::Drained };
         file.close(when)?;
-        if is_seen && self.is_paused {
+        if self.is_paused {
             self.promise(version, true);
         }
         Ok(())
@@ -353,7 +349,7 @@ impl Runner<'_> {
         }
         self.is_disturbed = true;
         if step != Step::Chmod && !self.has_waiting() {
-            self.begin(None, false, false);
+            self.begin(None, false);
         }
         let slow = disk::open(&self.place.slow(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
         let slow = slow.map_err(forebay_source::Error::from_io)?;

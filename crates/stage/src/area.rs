@@ -115,7 +115,11 @@ impl Area {
     /// left bytes for it: `recover` has to decide.
     pub fn pending(&self, destination: &Path) -> Result<Option<ItemState>> {
         let file = WantedFile::at(destination)?;
-        let own = self.cell.peek().map(|engine| engine.shared.tasks()).unwrap_or_default();
+        let engine = self.cell.peek();
+        if let Some(engine) = &engine {
+            engine.shared.room.retry_removals();
+        }
+        let own = engine.map(|engine| engine.shared.tasks()).unwrap_or_default();
         let mut own = own.iter().filter(|task| task.is_for(&file)).map(|task| task.state());
         if let Some(state) = own.rfind(|state| waits(*state)) {
             return Ok(Some(state));

@@ -283,6 +283,7 @@ impl DrainShared {
         while !queue.is_stopped {
             if looked.elapsed() >= LOOK_EVERY {
                 is_paused_by_others = self.room.is_paused();
+                self.room.retry_removals();
                 looked = Instant::now();
                 let stamp = self.room.hurry_stamp();
                 if stamp != hurry_seen {

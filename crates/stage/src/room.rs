@@ -60,6 +60,8 @@ pub(crate) struct ProcessRoom {
     quota: u64,
     free_floor: u64,
     reserved: Mutex<u64>,
+    /// Items that are done and whose journals could not be removed.
+    unremoved: Mutex<Vec<String>>,
     place: RoomPlace,
 }
 
@@ -116,7 +118,7 @@ impl ProcessRoom {
                 Err(error) => (RoomPlace::Nowhere(error), 0),
             },
         };
-        Self { quota, free_floor: settings.free_floor, reserved: Mutex::new(0), place }
+        Self { quota, free_floor: settings.free_floor, reserved: Mutex::new(0), unremoved: Mutex::default(), place }
     }
 
     /// Why the area cannot be used, where it cannot.
@@ -228,11 +230,21 @@ impl ProcessRoom {
         }
     }
 
-    /// Removes the journal of item `id`.
+    /// Removes the journal of item `id`, all of which is at its destination. One that cannot be removed is tried again: while it is there,
+    /// who opens the destination waits for it.
     pub(crate) fn remove_journal(&self, id: &str) {
-        if let Some(own) = self.own() {
-            let _ = remove_journal(own, id);
+        if let Some(own) = self.own()
+            && remove_journal(own, id).is_err()
+        {
+            self.unremoved.lock().unwrap_or_else(PoisonError::into_inner).push(id.to_owned());
         }
+    }
+
+    /// Tries again to remove the journals that could not be removed.
+    pub(crate) fn retry_removals(&self) {
+        let Some(own) = self.own() else { return };
+        let mut unremoved = self.unremoved.lock().unwrap_or_else(PoisonError::into_inner);
+        unremoved.retain(|id| remove_journal(own, id).is_err());
     }
 
     /// Syncs the names in the folder of this process.
@@ -260,6 +272,7 @@ impl ProcessRoom {
     /// Ends the use of the area by this process: its folder goes, or stays for `recover` where it still holds items.
     pub(crate) fn leave(&self) {
         let Some(folder) = self.folder() else { return };
+        self.retry_removals();
         // A folder whose names cannot be read may have items.
         if matches!(has_items(folder.own.folder()), Ok(false)) {
             folder.own.remove_if_last(remove_ours);

@@ -258,8 +258,11 @@ impl Runner<'_> {
         self.promises.push(Promise { changes, version, is_synced });
     }
 
-    /// Whether a sealed file waits for its turn: what is done to the destination meanwhile comes before it.
+    /// Whether a new file waits for its turn: what is done to the destination meanwhile comes before it. An update follows its file.
     fn has_waiting(&self) -> bool {
+        if self.versions.last().is_some_and(|version| version.is_patch) {
+            return false;
+        }
         let pending = self.area.as_ref().map(|area| area.pending(&self.place.destination()));
         matches!(pending, Some(Ok(Some(_))))
     }
@@ -312,8 +315,11 @@ impl Runner<'_> {
         // Short segments: a log has several.
         let area = self.area(8 << 10);
         // Who opens a file waits for what is on its way to it, as the HDF5 driver does.
+        let mut tries = 0;
         while !area.wait_for(&path, Some(Duration::ZERO), &|| true)? {
             area.drain(&on)?;
+            tries += 1;
+            assert!(tries < 3, "what is drained is not waited for");
         }
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let Ok(file) = rustix::fs::openat(CWD, &path, flags, Mode::empty()) else { return Ok(()) };

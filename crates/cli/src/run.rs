@@ -4,7 +4,8 @@ use std::{ffi::OsString, io::Write, path::PathBuf};
 
 use forebay::{Error, ErrorKind, Result, Settings, config::Overrides};
 use forebay_launch::{
-    PluginFolder, RunRequest, SummaryForm, TransparentRun, check_report_file, hdf5_under_origin,
+    PluginFolder, RunRequest, SummaryForm, TransparentRun, check_report_file, check_stage_area,
+    hdf5_under_origin,
 };
 
 use crate::{
@@ -90,6 +91,7 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
         let error = Error::new(ErrorKind::Invalid, "--hdf5 alone makes no report");
         return Err(error.hint("name a folder by --origin and a tier by --tier besides"));
     }
+    check_stage_area(&settings)?;
     let overrides = hdf5_under_origin(&settings, &overrides)?;
     let (found, _) = hdf5_env::variables(&overrides)?;
     if !args.quiet {

@@ -22,7 +22,7 @@
 //! | `staging` | files that the program writes, brought from the staging area to their destinations |
 //! | `supervise` | a program as a child: signals, stops, its end |
 //! | `launch_summary`, `counter_samples` | what a run did: lines, JSON, a page; counters over time |
-//! | `report_file` | whether the page can be written |
+//! | `report_file`, `stage_area` | whether the page can be written, and the staging area used |
 //! | `libraries`, `site_packages` | every libhdf5 of this machine; installed Python packages |
 //! | `trial`, `probe` | each libhdf5 tried with the plug-ins in a child; what the child does |
 
@@ -39,6 +39,7 @@ mod report_file;
 mod run;
 mod shared_tiers;
 mod site_packages;
+mod stage_area;
 mod staging;
 mod supervise;
 mod tier_warnings;
@@ -52,6 +53,7 @@ pub use probe::probe;
 pub use program_reach::{ProgramReach, program_reach};
 pub use report_file::check_report_file;
 pub use run::{RunRequest, SummaryForm, TransparentRun, hdf5_under_origin};
+pub use stage_area::check_stage_area;
 pub use supervise::ProgramEnd;
 pub use trial::{LibraryTrial, TrialVerdict, try_libraries};
 pub use variables::LaunchVariables;

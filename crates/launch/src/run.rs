@@ -22,6 +22,7 @@ use crate::{
     plugins::PluginFolder,
     program_reach::program_reach,
     shared_tiers::{check_apart, shared_tiers},
+    stage_area::check_stage_area,
     staging::ProgramStaging,
     supervise::{BlockedSignals, ProgramEnd, supervise},
     tier_warnings::tier_warnings,
@@ -167,6 +168,9 @@ impl<'a> TransparentRun<'a> {
         if request.stage_writes && request.settings.config.stage.path.is_none() {
             let error = Error::new(ErrorKind::Invalid, "there is no staging area for the writes");
             return Err(error.hint("name one by --stage"));
+        }
+        if request.hdf5 {
+            check_stage_area(request.settings)?;
         }
         let (tiers, warnings) = shared_tiers(&request.settings.config.tiers);
         check_apart(&tiers, Path::new(&origin))?;

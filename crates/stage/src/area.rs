@@ -24,7 +24,7 @@ use crate::{
     program_image::open_image,
     publish,
     redo_file::RedoFile,
-    room::{HURRY, PAUSED, make_area, open_area},
+    room::{HURRY, PAUSED, ProcessRoom, make_area, open_area},
     settings::{AreaPlace, AreaSettings, StageOptions},
     staged_file::{Sealed, StagedFile},
     status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats},
@@ -47,6 +47,11 @@ impl Area {
     /// The area that `settings` describe; threads and folders are made when they are first needed.
     pub fn open(settings: AreaSettings) -> Result<Arc<Self>> {
         Ok(Arc::new(Self { cell: Arc::new(EngineCell::new(settings)) }))
+    }
+
+    /// Returns an error where nothing can be staged in the area that `settings` describe. Its directory is made; nothing else stays there.
+    pub fn check(settings: &AreaSettings) -> Result<()> {
+        ProcessRoom::open(settings).trouble().cloned().map_or(Ok(()), Err)
     }
 
     /// What it was opened with.

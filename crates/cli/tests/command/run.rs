@@ -2,7 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use std::{fs, os::unix::process::ExitStatusExt, path::PathBuf, process::Output};
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, process::ExitStatusExt},
+    path::PathBuf,
+    process::Output,
+};
 
 use tempfile::TempDir;
 
@@ -167,13 +172,34 @@ fn a_staging_area_and_a_tier_that_are_files_are_wrong_usage_alike() {
     let places = RunPlaces::new();
     let file = places.path("file").display().to_string();
     fs::write(&file, "").unwrap();
-    let (staged, staged_code) = refused(&places, &["--origin", "origin", "--stage-writes", "--stage", &file]);
+    let (staged, staged_code) = refused(&places, &["--hdf5", "--origin", "origin", "--stage", &file]);
     let (tiered, tiered_code) = refused(&places, &["--origin", "origin", "--tier", &file]);
     assert_eq!((staged_code, tiered_code), (Some(2), Some(2)), "{staged}{tiered}");
     for told in [&staged, &tiered] {
         assert!(told.contains(&format!("{file} is not a folder")), "{told}");
     }
     assert!(staged.contains("name a folder by --stage"), "{staged}");
+}
+
+#[test]
+fn a_staging_area_that_cannot_be_used_is_one_error_and_no_warning() {
+    let places = RunPlaces::new();
+    let area = places.path("fast");
+    // An area of another user, or one that others may enter, is refused alike.
+    let own = area.join(format!("forebay-stage-{}", rustix::process::geteuid().as_raw()));
+    fs::create_dir_all(&own).unwrap();
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o777)).unwrap();
+    let area = area.to_str().unwrap();
+    for flags in [
+        &["--hdf5", "--stage", area][..],
+        &["--hdf5", "--origin", "origin", "--stage", area],
+        &["--hdf5", "--origin", "origin", "--tier", "/dev/shm", "--stage", area],
+    ] {
+        let (told, code) = refused(&places, flags);
+        assert!(told.contains(&format!("staging area '{area}'")), "{told}");
+        assert!(!told.contains("warning") && !told.contains("straight"), "{told}");
+        assert_eq!((told.lines().count(), code), (1, Some(8)), "{told}");
+    }
 }
 
 #[test]

@@ -276,10 +276,9 @@ def test_a_program_that_opens_nothing_there_is_told(origin: Path, tier: str) -> 
     ("flags", "why"),
     [
         (["--tier", "{origin}/copies"], "lies under the origin"),
-        (["--tier", "memory", "--hdf5", "--stage-writes"], "there is no staging area"),
+        (["--tier", "memory", "--stage", "/dev/shm", "--stage-writes"], "--stage-writes was removed"),
         ([], "--tier"),
-        (["--stage", "/dev/shm"], "--stage-writes"),
-        (["--stage-writes", "--stage", "{origin}/a.txt"], "a.txt is not a folder; name a folder by --stage"),
+        (["--hdf5", "--stage", "{origin}/a.txt"], "a.txt is not a folder; name a folder by --stage"),
     ],
 )
 def test_what_cannot_be_is_said_before_the_program_runs(origin: Path, flags: list[str], why: str) -> None:

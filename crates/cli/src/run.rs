@@ -19,7 +19,6 @@ const EXAMPLES: &str = "\
 Examples:
   forebay run --origin /pfs/set --tier mem:4GiB --tier /nvme/$USER:100GiB -- python train.py
   forebay run --origin /pfs/set --tier /nvme/$USER:keep --report run.html -- ./train.sh
-  forebay run --origin /pfs/set --tier /nvme/$USER --stage-writes --stage /nvme/$USER -- python train.py
   srun forebay run --origin /pfs/set --tier mem:4GiB -- python train.py
   forebay run --hdf5 --hdf5-paths /lustre/run --stage /nvme/$USER -- python train.py
   mpirun -n 4 forebay run --hdf5 -- ./simulate input.nml
@@ -41,8 +40,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PLUGINS", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     hdf5: Option<String>,
 
-    /// Staged writes: new files that the program writes under --origin go to the staging area of --stage first.
-    #[arg(long)]
+    /// Removed option, refused with the remedy.
+    #[arg(long, hide = true)]
     stage_writes: bool,
 
     /// Report of the run, as one HTML page.
@@ -66,17 +65,22 @@ pub(crate) struct RunArgs {
 
 /// Runs `forebay run`; it returns only where the program was not put in place of this process.
 pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
+    if args.stage_writes {
+        let what = "--stage-writes was removed: plain writes of a program go straight to their destinations";
+        let hint = "write through forebay.stage, or stage HDF5 files by `forebay run --hdf5 --stage AREA`";
+        return Err(Error::new(ErrorKind::Invalid, what).hint(hint));
+    }
     // What is configured counts, unless plug-ins are named.
     let named = args.hdf5.as_ref().filter(|plugins| *plugins != "auto");
     let overrides = args.plugins.overrides(named, &args.config);
     let settings = Settings::load_for_hdf5(&overrides, None)?;
     let (program, rest) = args.program.split_first().expect("clap asks for one");
-    if TransparentRun::is_asked_for(&settings, args.stage_writes) {
+    if TransparentRun::is_asked_for(&settings) {
         args.report.as_deref().map_or(Ok(()), check_report_file)?;
         let plugins = &PluginFolder::find()?;
         let (settings, overrides) = (&settings, &overrides);
-        let (hdf5, stage_writes) = (args.hdf5.is_some(), args.stage_writes);
-        let request = RunRequest { program, args: rest, settings, overrides, plugins, hdf5, stage_writes };
+        let request =
+            RunRequest { program, args: rest, settings, overrides, plugins, hdf5: args.hdf5.is_some() };
         let form = match (args.quiet, context.json) {
             (true, _) => SummaryForm::Quiet,
             (false, true) => SummaryForm::Json,
@@ -85,7 +89,7 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
         return TransparentRun::prepare(request)?.run_to_end(form, args.report.as_deref(), &say);
     }
     if args.hdf5.is_none() {
-        return Err(what_is_missing(&settings, &overrides, args.stage_writes));
+        return Err(what_is_missing(&settings, &overrides));
     }
     if args.report.is_some() {
         let error = Error::new(ErrorKind::Invalid, "--hdf5 alone makes no report");
@@ -103,7 +107,7 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
 }
 
 /// Why there is nothing to run the program with.
-fn what_is_missing(settings: &Settings, overrides: &Overrides, stage_writes: bool) -> Error {
+fn what_is_missing(settings: &Settings, overrides: &Overrides) -> Error {
     let (origin, has_tiers) = (settings.config.origin.path.as_deref(), !settings.config.tiers.is_empty());
     let missing = |what: &str, hint: &str| Error::new(ErrorKind::Invalid, what).hint(hint);
     match origin {
@@ -111,17 +115,11 @@ fn what_is_missing(settings: &Settings, overrides: &Overrides, stage_writes: boo
             let hint = "forebay.open, forebay.File and `forebay load` read objects";
             missing("`forebay run` takes folders only", hint).at(url)
         }
-        Some(folder) => {
-            missing("there is no tier for its files", "name one by --tier, or stage writes by --stage-writes")
-                .at(folder)
-        }
+        Some(folder) => missing("there is no tier for its files", "name one by --tier").at(folder),
         None if has_tiers => missing("there is no origin for the tiers", "name a folder by --origin"),
-        None if stage_writes => {
-            missing("there is no origin whose writes are staged", "name a folder by --origin")
-        }
         None if overrides.stage.is_some() => missing(
             "nothing is staged by --stage alone",
-            "name a folder by --origin and add --stage-writes, or switch on the HDF5 plug-ins by --hdf5",
+            "switch on the HDF5 plug-ins by --hdf5, or write through forebay.stage",
         ),
         None => missing(
             "nothing to run the program with",

@@ -56,14 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "forebay-preload",
-        &[
-            "forebay-config",
-            "forebay-plugin",
-            "forebay-scratch",
-            "forebay-source",
-            "forebay-stage",
-            "forebay-tier",
-        ],
+        &["forebay-config", "forebay-plugin", "forebay-scratch", "forebay-source", "forebay-tier"],
     ),
     ("forebay-tensorflow", &["forebay-config", "forebay-source", "forebay-tier"]),
     ("forebay-workload", &["forebay-source"]),

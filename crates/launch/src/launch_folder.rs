@@ -5,7 +5,6 @@
 //!     lock                           held by every `forebay run` of the run; the last one removes the folder
 //!     counters                       what all processes of the run have counted
 //!     libforebay_preload.so          a link to it, where its path cannot stand in LD_PRELOAD
-//!     staged/                        names of files that are still in the staging area
 //! ```
 //!
 //! A job of a scheduler starts one launcher for each rank: those of a node that read the same origin meet in one folder, and the
@@ -24,7 +23,6 @@ use forebay_scratch::{
     OwnFolder, RUN_VARIABLE, RunCounters, SharedFile, Sharing, nonce, run_folder_name, scheduler_job,
 };
 use forebay_source::{Error, ErrorKind, Result};
-use forebay_stage::ProgramNames;
 
 const LOCK: &str = "lock";
 const COUNTERS: &str = "counters";
@@ -175,7 +173,6 @@ fn run_name(origin: &str) -> String {
 }
 
 fn remove(folder: &OwnFolder) {
-    ProgramNames::remove(folder.path());
     for name in [COUNTERS, LIBRARY, LOCK] {
         let _ = folder.remove_file(name);
     }

@@ -34,8 +34,6 @@ pub struct LaunchSummary {
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(crate) samples: CounterSamples,
-    #[serde(skip)]
-    pub(crate) stages_writes: bool,
 }
 
 /// What a tier held when a run ended.
@@ -64,7 +62,7 @@ impl LaunchSummary {
         self.counters = counted.iter().map(|(counter, count)| (counter.name(), *count)).collect();
         let reads = self.get(RunCounter::Reads) + self.get(RunCounter::OpensOnCopy);
         self.origin_reads_saved = reads.saturating_sub(self.get(RunCounter::OriginReads));
-        if self.opens() + self.get(RunCounter::StagedOpens) == 0 {
+        if self.opens() == 0 {
             self.notes.push(format!(
                 "no open under {} was seen: the program reads nothing there, or bypasses the C library as static programs, Go and \
                  io_uring do; `forebay mount` reaches those",
@@ -112,13 +110,6 @@ impl LaunchSummary {
                 time_text(seconds(get(RunCounter::WaitNanoseconds)))
             ));
         }
-        let [files, staged, left] =
-            [RunCounter::StagedFiles, RunCounter::StagedBytes, RunCounter::StagedLeft].map(get);
-        if files + left > 0 {
-            let files = counted(files, "file", "files");
-            let left = self.left_in_area().map_or(String::new(), |left| format!(", {left}"));
-            lines.push(format!("writes: {files} of {} staged{left}", bytes(staged)));
-        }
         lines.extend(self.tiers.iter().map(HeldTier::line));
         if get(RunCounter::Fallbacks) > 0 {
             let calls = counted(get(RunCounter::Fallbacks), "call", "calls");
@@ -126,12 +117,6 @@ impl LaunchSummary {
         }
         lines.extend(self.notes.iter().cloned());
         lines
-    }
-
-    /// How many written files are not at their destinations, where there are any.
-    fn left_in_area(&self) -> Option<String> {
-        let left = self.get(RunCounter::StagedLeft);
-        (left > 0).then(|| format!("{} left in the area", count(left)))
     }
 
     /// The summary as one line of JSON.
@@ -159,7 +144,7 @@ impl LaunchSummary {
             Some(signal) => format!("ended by signal {signal}"),
             None => format!("exit code {}", self.exit_code),
         };
-        let mut tiles = vec![
+        vec![
             tile("Program", time_text(self.seconds), ended),
             tile(
                 "Opens on whole copies",
@@ -186,20 +171,7 @@ impl LaunchSummary {
                 time_text(seconds(get(RunCounter::WaitNanoseconds))),
                 "all readers together".into(),
             ),
-        ];
-        tiles.extend(self.staged_tile());
-        tiles
-    }
-
-    fn staged_tile(&self) -> Option<FactTile> {
-        let [files, left] =
-            [RunCounter::StagedFiles, RunCounter::StagedLeft].map(|counter| self.get(counter));
-        if !self.stages_writes && files + left == 0 {
-            return None;
-        }
-        let left = self.left_in_area().unwrap_or_else(|| "none left in the area".into());
-        let more = format!("{}; {left}", bytes(self.get(RunCounter::StagedBytes)));
-        Some(tile("Staged writes", counted(files, "file", "files"), more))
+        ]
     }
 
     fn plots(&self) -> Vec<FactPlot> {
@@ -331,24 +303,6 @@ mod tests {
             two.starts_with("2 opens under /pfs/set, 0 of them on whole copies (0 B); 1 process,"),
             "{two}"
         );
-        let staged = summary_of(&[(RunCounter::StagedFiles, 1), (RunCounter::StagedOpens, 1)]);
-        assert_eq!(staged.lines()[0], "writes: 1 file of 0 B staged");
-    }
-
-    #[test]
-    fn staged_writes_and_what_is_left_of_them_stand_in_the_lines_and_on_the_page() {
-        let staged = summary_of(&[
-            (RunCounter::StagedFiles, 3),
-            (RunCounter::StagedBytes, 2 << 20),
-            (RunCounter::StagedLeft, 1),
-        ]);
-        assert_eq!(staged.lines()[0], "writes: 3 files of 2.00 MiB staged, 1 left in the area");
-        let page = staged.html();
-        assert!(page.contains("Staged writes") && page.contains("2.00 MiB; 1 left in the area"), "{page}");
-        let mut none = summary_of(&[]);
-        assert!(!none.html().contains("Staged writes"), "writes are not staged");
-        none.stages_writes = true;
-        assert!(none.html().contains("0 B; none left in the area"));
     }
 
     #[test]

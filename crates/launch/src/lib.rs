@@ -19,7 +19,6 @@
 //! | `launch_folder` | where the processes of one run meet |
 //! | `shared_tiers`, `tier_warnings` | tiers as all processes of a run share them; those that will copy nothing |
 //! | `program_reach` | whether a preloaded library reaches a program (ELF, `#!`) |
-//! | `staging` | files that the program writes, brought from the staging area to their destinations |
 //! | `supervise` | a program as a child: signals, stops, its end |
 //! | `launch_summary`, `counter_samples` | what a run did: lines, JSON, a page; counters over time |
 //! | `report_file`, `stage_area` | whether the page can be written, and the staging area used |
@@ -40,7 +39,6 @@ mod run;
 mod shared_tiers;
 mod site_packages;
 mod stage_area;
-mod staging;
 mod supervise;
 mod tier_warnings;
 mod trial;

@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use forebay_config::{FastPlace, Overrides, Settings, TierConfig, tiered};
-use forebay_scratch::{RUN_VARIABLE, RunCounter, start_run};
+use forebay_config::{Overrides, Settings, TierConfig, tiered};
+use forebay_scratch::{RUN_VARIABLE, start_run};
 use forebay_source::{Error, ErrorKind, FileOrigin, Result};
 use forebay_tier::{MadeFolders, Tiered};
 
@@ -23,7 +23,6 @@ use crate::{
     program_reach::program_reach,
     shared_tiers::{check_apart, shared_tiers},
     stage_area::check_stage_area,
-    staging::ProgramStaging,
     supervise::{BlockedSignals, ProgramEnd, supervise},
     tier_warnings::tier_warnings,
     variables::{LaunchVariables, escaped},
@@ -44,22 +43,14 @@ pub struct RunRequest<'a> {
     pub plugins: &'a PluginFolder,
     /// Whether the HDF5 plug-ins are switched on as well.
     pub hdf5: bool,
-    /// Whether writes under the origin are staged.
-    pub stage_writes: bool,
 }
 
 impl RunRequest<'_> {
-    /// Whether files of any kind are staged: an area in memory is that of one process, for the HDF5 plug-ins alone.
-    fn stages_files(&self) -> bool {
-        let is_memory = self.settings.config.stage.path == Some(FastPlace::Memory);
-        self.stage_writes && !(self.hdf5 && is_memory)
-    }
-
-    /// What to say of `--stage` where nothing that is switched on uses it. An area of the configuration may be there for other programs.
+    /// Warning for `--stage` without `--hdf5`. An area of the configuration may be there for other programs.
     fn unused_stage(&self) -> Option<String> {
-        let stage = self.overrides.stage.as_ref().filter(|_| !self.stage_writes && !self.hdf5)?;
+        let stage = self.overrides.stage.as_ref().filter(|_| !self.hdf5)?;
         Some(format!(
-            "nothing that the program writes is staged in {stage} by this command; --stage-writes stages it"
+            "plain writes of the program are not staged in {stage}: only those through forebay.stage are; --hdf5 stages HDF5 files"
         ))
     }
 }
@@ -83,8 +74,6 @@ struct RunHold {
     tiers: Option<Arc<Tiered>>,
     /// What tiers have made to lie in.
     folders: MadeFolders,
-    /// Where files that the program writes are staged.
-    staging: Option<ProgramStaging>,
 }
 
 /// How a run ended.
@@ -93,18 +82,10 @@ struct RunEnd {
     program: ProgramEnd,
     /// What all processes did; nothing where another launcher of the same run is still there and will tell it.
     summary: Option<LaunchSummary>,
-    /// Why staged files are not at their destinations, where that is so.
-    not_durable: Option<Error>,
 }
 
 /// Without samples for a report this process wakes up so often, in case it was not told that the program ended.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The variable that says that writes are staged: "1", or "write-only" where files that are also read are left to the HDF5 plug-ins.
-const STAGE_WRITES: &str = "FOREBAY_STAGE_WRITES";
-/// The variable that names the folder in which programs make the files that are staged.
-const RUN_IMAGES: &str = "FOREBAY_RUN_IMAGES";
-/// The exit code where the program ended well, and files that it wrote are not at their destinations.
-const NOT_DURABLE: u8 = 6;
 
 /// In which form a summary is told at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,12 +105,7 @@ impl<'a> TransparentRun<'a> {
         if form != SummaryForm::Quiet {
             self.variables.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
         }
-        let say_progress = |text: &str| {
-            if form != SummaryForm::Quiet {
-                say(text);
-            }
-        };
-        let ended = match self.start(report.is_some(), &say_progress) {
+        let ended = match self.start(report.is_some()) {
             Ok(ended) => ended,
             Err((error, code)) => {
                 say(&error.to_string());
@@ -147,28 +123,19 @@ impl<'a> TransparentRun<'a> {
                 SummaryForm::Json => drop(writeln!(io::stderr(), "{}", summary.json())),
             }
         }
-        let Some(error) = ended.not_durable else { return Ok(ended.program.follow()) };
-        say(&error.to_string());
-        Ok(match ended.program.follow() {
-            0 => NOT_DURABLE,
-            code => code,
-        })
+        Ok(ended.program.follow())
     }
 
     /// Whether `settings` ask for such a run: a folder as the origin, and tiers for it.
-    pub fn is_asked_for(settings: &Settings, stage_writes: bool) -> bool {
+    pub fn is_asked_for(settings: &Settings) -> bool {
         let config = &settings.config;
         let is_folder = config.origin.path.as_ref().is_some_and(|path| !path.contains("://"));
-        is_folder && (!config.tiers.is_empty() || stage_writes)
+        is_folder && !config.tiers.is_empty()
     }
 
     /// Prepares the run that `request` asks for: the folder in which its processes meet, the tiers, the variables.
     pub fn prepare(request: RunRequest<'a>) -> Result<Self> {
         let origin = folder_of(request.settings)?;
-        if request.stage_writes && request.settings.config.stage.path.is_none() {
-            let error = Error::new(ErrorKind::Invalid, "there is no staging area for the writes");
-            return Err(error.hint("name one by --stage"));
-        }
         if request.hdf5 {
             check_stage_area(request.settings)?;
         }
@@ -180,7 +147,7 @@ impl<'a> TransparentRun<'a> {
         settings.config.origin.path = Some(origin.clone());
         let hold = match joined(&escaped(&origin), &|name| env::var_os(name)) {
             Some(_) => None,
-            None => Some(RunHold::take(&origin, &settings, request.stages_files())?),
+            None => Some(RunHold::take(&origin, &settings)?),
         };
         match variables(&request, &settings, hold.as_ref(), library) {
             Ok(mut variables) => {
@@ -196,7 +163,7 @@ impl<'a> TransparentRun<'a> {
 
     /// Runs the program to its end. Counters are sampled over time where `is_sampled`. Where the program cannot be started: the
     /// reason and the exit code that shells have for it.
-    fn start(self, is_sampled: bool, say: &dyn Fn(&str)) -> std::result::Result<RunEnd, (Error, u8)> {
+    fn start(self, is_sampled: bool) -> std::result::Result<RunEnd, (Error, u8)> {
         let RunRequest { program, args, .. } = self.request;
         let Some(hold) = &self.hold else { return Err(exec(program, args, &self.variables.set)) };
         let mut summary = self.begun();
@@ -214,14 +181,13 @@ impl<'a> TransparentRun<'a> {
         summary.samples.add(counters);
         summary.seconds = began.elapsed().as_secs_f64();
         let ended = ended.map_err(|cause| not_started(program, cause));
-        let not_durable = hold.finish_staging(say);
         let summary = hold.release(summary);
         let program = ended?;
         let summary = summary.map(|mut summary| {
             summary.note_end(program);
             summary
         });
-        Ok(RunEnd { program, summary, not_durable })
+        Ok(RunEnd { program, summary })
     }
 
     fn begun(&self) -> LaunchSummary {
@@ -233,7 +199,6 @@ impl<'a> TransparentRun<'a> {
             program: words.join(" "),
             origin: self.origin.clone(),
             started_unix_s: since_1970.as_secs_f64(),
-            stages_writes: self.request.stage_writes,
             ..LaunchSummary::default()
         }
     }
@@ -259,13 +224,6 @@ fn variables(
         variables.warnings.extend(tier_warnings(&settings.config));
     }
     variables.warnings.extend(request.unused_stage());
-    if request.stage_writes {
-        variables.add(STAGE_WRITES, if request.hdf5 { "write-only" } else { "1" });
-    }
-    if let Some(staging) = hold.and_then(|hold| hold.staging.as_ref()) {
-        variables.add(RUN_IMAGES, staging.folder());
-        variables.warnings.extend(staging.warning().map(str::to_owned));
-    }
     if let Some(why) = reach.why() {
         let (path, other_way) = (path.display(), reach.other_way());
         variables.warnings.push(format!("{path} reads without tiers: {why}; {other_way}"));
@@ -274,34 +232,21 @@ fn variables(
 }
 
 impl RunHold {
-    fn take(origin: &str, settings: &Settings, stage_writes: bool) -> Result<Self> {
+    fn take(origin: &str, settings: &Settings) -> Result<Self> {
         let folder = LaunchFolder::open(origin)?;
         // From here on tiers of this process are those of the run, and their threads leave signals alone.
         start_run(folder.path());
         let signals = BlockedSignals::new();
         let files = Arc::new(FileOrigin::new().without_mapping());
         let folders = MadeFolders::look(settings.config.tiers.iter().filter_map(TierConfig::folder));
-        let staging = || ProgramStaging::start(settings, folder.path(), Path::new(origin));
-        let prepared = tiered(files, &settings.config, None, None)
-            .and_then(|tiers| Ok((tiers, stage_writes.then(staging).transpose()?)));
-        match prepared {
-            Ok((tiers, staging)) => Ok(Self { folder, signals, tiers, folders, staging }),
+        match tiered(files, &settings.config, None, None) {
+            Ok(tiers) => Ok(Self { folder, signals, tiers, folders }),
             Err(error) => {
                 folder.leave(|_| {});
                 folders.remove_empty();
                 Err(error)
             }
         }
-    }
-
-    /// Waits until what the program wrote is at its destinations; the reason where it is not.
-    fn finish_staging(&self, say: &dyn Fn(&str)) -> Option<Error> {
-        let ended = self.staging.as_ref()?.finish(&self.signals, say);
-        let counters = self.folder.counters();
-        counters.add(RunCounter::StagedFiles, ended.totals.files);
-        counters.add(RunCounter::StagedBytes, ended.totals.bytes);
-        counters.add(RunCounter::StagedLeft, ended.left);
-        ended.trouble
     }
 
     /// Ends the run on the side of this launcher: the last one of the run has the summary of all.
@@ -363,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_staging_area_that_is_named_and_unused_is_told_with_the_flag_that_uses_it() {
+    fn a_staging_area_that_is_named_without_hdf5_is_told_with_what_would_use_it() {
         let overrides = Overrides { stage: Some("/fast".into()), ..Overrides::default() };
         let (settings, plugins) = (settings(&overrides), PluginFolder::at("/none".into()));
         let request = RunRequest {
@@ -373,11 +318,12 @@ mod tests {
             overrides: &overrides,
             plugins: &plugins,
             hdf5: false,
-            stage_writes: false,
         };
         let said = request.unused_stage().unwrap();
-        assert!(said.contains("/fast") && said.contains("--stage-writes"), "{said}");
-        assert_eq!(RunRequest { stage_writes: true, ..request }.unused_stage(), None);
+        assert!(
+            said.contains("/fast") && said.contains("forebay.stage") && said.contains("--hdf5"),
+            "{said}"
+        );
         assert_eq!(RunRequest { hdf5: true, ..request }.unused_stage(), None);
         // As one of the configuration: it may be there for other programs.
         let overrides = Overrides::default();

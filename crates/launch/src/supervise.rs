@@ -76,12 +76,6 @@ impl BlockedSignals {
         let taken = SignalSet::of(passed_on().chain([libc::SIGCHLD]));
         Self { before: taken.block(), taken, children_were_ignored: default_sigchld() }
     }
-
-    /// Whether somebody wants this process to end, since it was asked last.
-    pub(crate) fn is_end_wanted(&self) -> bool {
-        let ends = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
-        self.taken.take(Duration::ZERO).is_some_and(|taken| ends.contains(&taken.signal))
-    }
 }
 
 impl fmt::Debug for BlockedSignals {

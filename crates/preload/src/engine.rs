@@ -19,7 +19,7 @@ use forebay_source::{FileOrigin, PerProcess, Result, hidden_numbers::hidden_coun
 use forebay_tier::{SourceKey, Stats, Tiered};
 use rustix::process::{Resource, getrlimit};
 
-use crate::{inside, prefix, run_counts, staged::is_on as writes_are_staged};
+use crate::{inside, prefix, run_counts};
 
 /// What this process uses, once it was looked for. A child that was forked meanwhile does not wait for its parent's.
 static STATE: PerProcess<EngineState> = PerProcess::empty();
@@ -85,10 +85,7 @@ fn started() -> Option<Arc<TierEngine>> {
         None
     });
     let Some(engine) = engine.map(Arc::new) else {
-        // Names of staged files are still looked for.
-        if !writes_are_staged() {
-            prefix::switch_off();
-        }
+        prefix::switch_off();
         return None;
     };
     STARTED.store(Some(Arc::clone(&engine)));

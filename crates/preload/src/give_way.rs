@@ -5,9 +5,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use forebay_source::descriptors;
 use rustix::io::Errno;
 
-use crate::{
-    back_to_origin::leave, engine, inside, own_numbers, prefix, slots, staged::is_on as writes_are_staged,
-};
+use crate::{back_to_origin::leave, engine, inside, own_numbers, prefix, slots};
 
 /// What of ours is closed for the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +67,8 @@ fn give_up(given_up: GivenUp) -> LeftOpen {
     let mut left = LeftOpen::InUse;
     if given_up == GivenUp::Tiers {
         let was_used = engine::end();
-        // Names of staged files are still looked for.
-        if !writes_are_staged() {
-            prefix::switch_off();
-            left = if was_used { LeftOpen::InUse } else { LeftOpen::Unused };
-        }
+        prefix::switch_off();
+        left = if was_used { LeftOpen::InUse } else { LeftOpen::Unused };
     }
     descriptors::give_way();
     left

@@ -3,27 +3,25 @@
 //! | file | functions |
 //! |---|---|
 //! | `open` | `open` and its like, `creat`, `mkstemp`, `truncate`, `chdir` |
-//! | `names` | names of files in calls, which may be those of staged ones; the next four are calls by name |
-//! | `lookup` | `stat`, `statfs`, `access`, `getxattr`, `readlink`, `realpath` |
+//! | `names` | paths of calls that lead to a copy; the next three are calls by name |
+//! | `lookup` | `stat`, `statfs`, `access`, `getxattr`, `readlink` |
 //! | `attributes` | `chmod`, `chown`, `utimes`, `setxattr` |
-//! | `entries` | `rename`, `unlink`, `link`, `symlink`, `mkdir` |
-//! | `listing` | `opendir`, `scandir`, `glob`, `nftw`, `fts_open` |
+//! | `link` | `linkat` |
 //! | `stdio` | `fopen`, `freopen`, `fclose` |
 //! | `read` | `read`, `pread`, `readv`, `preadv` and their checked names, `lseek`, `posix_fadvise` |
 //! | `map` | `mmap`, `munmap`, `mremap`, `mprotect` |
 //! | `stat` | `fstat` and its like, file systems, modes, owners, times and attributes of a descriptor |
-//! | `write` | `write`, `pwrite`, `writev`, `pwritev` and their like: a staging area may be full; `fsync` |
+//! | `write` | `write`, `pwrite`, `writev`, `pwritev` and their like |
 //! | `transfer` | `sendfile`, `copy_file_range` |
 //! | `descriptor` | `dup`, `close`, `fcntl`, locks |
 //! | `handover` | `ioctl`, `sendmsg`: the file system or another process gets a descriptor |
-//! | `numbers` | `pipe`, `socket`, `eventfd` and their like: descriptors of ours give way to those of the program |
-//! | `process` | `exec`, `posix_spawn` and their like, `_exit` |
+//! | `numbers` | `opendir`, `pipe`, `socket`, `eventfd` and their like: descriptors of ours give way to those of the program |
+//! | `process` | `exec` and its like, `_exit` |
 
 mod attributes;
 mod descriptor;
-mod entries;
 mod handover;
-mod listing;
+mod link;
 mod lookup;
 mod map;
 mod names;

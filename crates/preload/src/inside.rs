@@ -90,17 +90,6 @@ pub(crate) fn end_if_cancelled() {
     unsafe { pthread_testcancel() };
 }
 
-/// What `call` gives while this thread is not cancelled: what is held meanwhile would never be let go.
-pub(crate) fn uncancelled<R>(call: impl FnOnce() -> R) -> R {
-    let mut before = 0;
-    // SAFETY: the state is memory of our own, which the call fills.
-    unsafe { pthread_setcancelstate(NOT_CANCELLED, &raw mut before) };
-    let answer = call();
-    // SAFETY: the state is the one that the thread had.
-    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
-    answer
-}
-
 /// `PTHREAD_CANCEL_DISABLE` of the C library.
 const NOT_CANCELLED: libc::c_int = 1;
 
@@ -258,12 +247,6 @@ pub(crate) fn errno() -> i32 {
 pub(crate) fn set_errno(number: i32) {
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = number };
-}
-
-/// What a call gives that is refused with `errno`.
-pub(crate) fn refused(errno: i32) -> i32 {
-    set_errno(errno);
-    -1
 }
 
 #[cfg(test)]

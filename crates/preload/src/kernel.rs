@@ -4,8 +4,6 @@
 
 use std::{
     ffi::{CStr, OsString},
-    io::Write,
-    mem::{self, MaybeUninit},
     os::{
         fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
         unix::ffi::OsStringExt,
@@ -18,13 +16,6 @@ use rustix::{
     fs::{AtFlags, FileType, OFlags, SeekFrom, Statx, StatxFlags},
     io::{DupFlags, FdFlags},
 };
-
-/// The longest path that the kernel gives.
-const PATH_BYTES: usize = 4096;
-/// The longest name of a file, with what may stand around it.
-const NAME_BYTES: usize = 256 + 16;
-/// Most paths are no longer.
-const SHORT_PATH_BYTES: usize = 512;
 
 /// Which bytes a regular file has, as far as the kernel tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,36 +90,6 @@ pub(crate) fn path_of(fd: RawFd) -> Option<PathBuf> {
 /// The path by which `fd` is opened once more, as an open file description of its own.
 pub(crate) fn link_of(fd: RawFd) -> String {
     format!("/proc/self/fd/{fd}")
-}
-
-/// Whether `fd` is open on a regular file that lies in `folder`. Nothing is allocated, and little of the stack is used where the folder's path is no
-/// longer than most: a handler of signals may ask, on a stack of its own.
-pub(crate) fn is_in_folder(fd: RawFd, folder: &[u8]) -> bool {
-    // The device of the folder would tell less: on some file systems its files have another one.
-    let is_file = borrowed(fd).is_some_and(|fd| {
-        rustix::fs::fstat(fd)
-            .is_ok_and(|facts| FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile)
-    });
-    if !is_file {
-        return false;
-    }
-    match folder.len() + NAME_BYTES {
-        0..=SHORT_PATH_BYTES => has_path_in::<SHORT_PATH_BYTES>(fd, folder),
-        _ => has_path_in::<PATH_BYTES>(fd, folder),
-    }
-}
-
-/// The same by the path of the open file, of which so many bytes are looked at.
-#[cold]
-#[inline(never)]
-fn has_path_in<const BYTES: usize>(fd: RawFd, folder: &[u8]) -> bool {
-    let mut link = [0_u8; 32];
-    let is_short = write!(&mut link[..], "/proc/self/fd/{fd}\0").is_ok();
-    let Some(link) = CStr::from_bytes_until_nul(&link).ok().filter(|_| is_short) else { return false };
-    let mut path = [MaybeUninit::uninit(); BYTES];
-    let Ok((path, _)) = rustix::fs::readlinkat_raw(rustix::fs::CWD, link, &mut path) else { return false };
-    let name = path.strip_prefix(folder).and_then(|rest| rest.strip_prefix(b"/"));
-    name.is_some_and(|name| !name.contains(&b'/'))
 }
 
 /// The flags `fd` was opened with.
@@ -218,13 +179,6 @@ pub(crate) fn write(fd: RawFd, bytes: &[u8]) -> Result<usize, rustix::io::Errno>
     rustix::io::write(borrowed(fd).ok_or(rustix::io::Errno::BADF)?, bytes)
 }
 
-/// The kernel takes no longer list of parts.
-const MOST_PARTS: usize = 1024;
-/// Parts whose lengths are read by one system call, and their bytes in the list.
-const PARTS_AT_ONCE: usize = 32;
-const PART_BYTES: usize = size_of::<libc::iovec>();
-const LIST_BYTES: usize = PARTS_AT_ONCE * PART_BYTES;
-
 /// The bytes of the program's memory at `address`; nothing where there is none, which is for the kernel to refuse.
 pub(crate) fn read_memory<const LEN: usize>(address: usize) -> Option<[u8; LEN]> {
     let mut bytes = [0; LEN];
@@ -240,26 +194,6 @@ pub(crate) fn read_memory<const LEN: usize>(address: usize) -> Option<[u8; LEN]>
     (usize::try_from(len) == Ok(LEN)).then_some(bytes)
 }
 
-/// Bytes of `count` parts that a call is to write; nothing where the list is for the kernel to refuse.
-pub(crate) fn parts_len(parts: *const libc::iovec, count: libc::c_int) -> Option<usize> {
-    let count = usize::try_from(count).ok().filter(|count| (1..=MOST_PARTS).contains(count))?;
-    let many = count - count % PARTS_AT_ONCE;
-    let lists =
-        (0..many).step_by(PARTS_AT_ONCE).map(|first| list_len::<LIST_BYTES>(parts.wrapping_add(first)));
-    let singles = (many..count).map(|first| list_len::<PART_BYTES>(parts.wrapping_add(first)));
-    lists.chain(singles).try_fold(0_usize, |sum, len| Some(sum.saturating_add(len?)))
-}
-
-/// Bytes of the parts in a list of `BYTES` bytes.
-fn list_len<const BYTES: usize>(parts: *const libc::iovec) -> Option<usize> {
-    let list = read_memory::<BYTES>(parts.expose_provenance())?;
-    let lens = list.as_chunks::<PART_BYTES>().0.iter().map(|part| {
-        let at = mem::offset_of!(libc::iovec, iov_len);
-        part[at..].first_chunk().map_or(0, |len| usize::from_ne_bytes(*len))
-    });
-    Some(lens.fold(0, usize::saturating_add))
-}
-
 /// The number of a descriptor of ours.
 pub(crate) fn number(file: &impl AsRawFd) -> RawFd {
     file.as_raw_fd()
@@ -271,25 +205,5 @@ pub(crate) fn close_from(first: RawFd) {
     for fd in first.max(0)..RawFd::try_from(most).unwrap_or(RawFd::MAX) {
         // SAFETY: the program asks for it; a number that is not open is refused.
         unsafe { libc::close(fd) };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_of_parts_are_added_up_whatever_their_number() {
-        let part = |len| libc::iovec { iov_base: std::ptr::null_mut(), iov_len: len };
-        let parts: Vec<libc::iovec> = (1..=1025).map(part).collect();
-        for count in [1, 2, 31, 32, 33, 64, 100, 1024] {
-            let wanted = usize::try_from(count * (count + 1) / 2).unwrap();
-            assert_eq!(parts_len(parts.as_ptr(), count), Some(wanted), "{count}");
-        }
-        for count in [-1, 0, 1025] {
-            assert_eq!(parts_len(parts.as_ptr(), count), None, "{count}");
-        }
-        assert_eq!(parts_len(std::ptr::null(), 1), None);
-        assert_eq!(parts_len([part(usize::MAX), part(2)].as_ptr(), 2), Some(usize::MAX));
     }
 }

@@ -19,7 +19,6 @@
 //! | `prefix` | whether a path may lie under the origin's prefix |
 //! | `inside` | work of our own on a thread of the program: never re-entered, never panics, never changes `errno` |
 //! | `engine` | the tiers of this process, started by the first file that needs them |
-//! | `run_variables` | what the launcher says of staged writes, looked for once |
 //! | `run_counts` | what is counted for `forebay run` |
 //! | `program_file` | a file that is open and read from a copy or block by block |
 //! | `process_lock` | a lock that allocates nothing and that a forked child finds free |
@@ -35,7 +34,6 @@
 //! | `reopened` | paths that name open descriptors (`/proc/self/fd/N`) |
 //! | `inherited` | descriptors of copies that a program has from the one that started it |
 //! | `writers` | files of this process that are open for writing, of which no copy is used |
-//! | `staged` | files that the program writes, in a staging area until the launcher brings them to their destinations |
 //! | `hooks` | the exported functions, a file for each kind |
 
 #![cfg(target_os = "linux")]
@@ -43,7 +41,6 @@
     test,
     expect(
         dead_code,
-        unused_imports,
         reason = "without the hooks, which tests of this crate would pass through, nobody calls it"
     )
 )]
@@ -70,7 +67,5 @@ mod program_file;
 mod real;
 mod reopened;
 mod run_counts;
-mod run_variables;
 mod slots;
-mod staged;
 mod writers;

@@ -28,7 +28,7 @@ use crate::{
     program_file::{BlockReader, ByteSource, ProgramFile},
     run_counts,
     slots::{self, SlotKind},
-    staged, writers,
+    writers,
 };
 
 /// Who reads by a descriptor.
@@ -239,7 +239,6 @@ pub(crate) fn left_open(fd: RawFd) {
 
 /// `fd` is about to be closed, or to become another file.
 pub(crate) fn closing(fd: RawFd) {
-    staged::forget(fd);
     unlocking(fd);
     if slots::kind(fd) == SlotKind::Plain {
         return;
@@ -257,7 +256,6 @@ pub(crate) fn closing(fd: RawFd) {
 
 /// The program is about to close the numbers from `first` to `last`.
 pub(crate) fn closing_between(first: u32, last: u32) {
-    staged::forget_between(first, last);
     if !slots::has_any() {
         return;
     }

@@ -35,13 +35,6 @@ impl PathText {
         Some(text)
     }
 
-    /// A path as it is, unless it is too long.
-    pub(crate) fn copied(path: &CStr) -> Option<Self> {
-        let mut text = Self { bytes: [0; PATH_BYTES], len: path.count_bytes() };
-        text.bytes[..PATH_BYTES - 1].get_mut(..text.len)?.copy_from_slice(path.to_bytes());
-        Some(text)
-    }
-
     /// What `write` writes: a text that ends with a zero byte; nothing where it answers null.
     pub(crate) fn written(write: impl FnOnce(*mut c_char) -> *mut c_char) -> Option<Self> {
         let mut text = Self { bytes: [0; PATH_BYTES], len: 0 };

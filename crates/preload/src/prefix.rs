@@ -8,7 +8,7 @@
 #![expect(unsafe_code, reason = "asks the C library for variables and folders without allocating")]
 
 use std::{
-    ffi::CStr,
+    ffi::{CStr, c_char},
     io::Write,
     os::unix::ffi::OsStrExt,
     path::Path,
@@ -24,7 +24,6 @@ use rustix::fs::FileType;
 use crate::{
     inside, kernel, own_numbers,
     path_text::{PATH_BYTES, PathText},
-    run_variables,
 };
 
 /// The prefix as it is given, and with links resolved.
@@ -97,7 +96,17 @@ pub(crate) fn forget_working_folder() {
 /// is started earlier and opens files.
 #[cold]
 fn begin() -> bool {
-    run_variables::are_there() && look()
+    has_environment() && look()
+}
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+/// False before the C library has the variables: a function of a program may run before those of all libraries (`.preinit_array`).
+fn has_environment() -> bool {
+    // SAFETY: the C library sets the address before a program has a second thread; what it leads to is not read.
+    unsafe { !environ.is_null() }
 }
 
 fn look() -> bool {

@@ -16,8 +16,16 @@ use crate::{
     copy_origins::{OriginPath, origin_beside, origin_of_tier_file},
     inside, kernel, manage,
     slots::{self, SlotKind},
-    staged::LastLink,
 };
+
+/// Treatment of a symbolic link that is the last name of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LastLink {
+    /// It is followed.
+    Followed,
+    /// The call is about the link itself.
+    Kept,
+}
 
 /// Where `path` is to lead, if it leads to a copy: the kernel is asked, however it is spelled.
 #[inline]

@@ -28,7 +28,7 @@ const NAME: &str = "counters";
 /// Bytes of the file: a page, of which the first word says which version it has.
 const LEN: usize = 4096;
 /// The first word of a file of this version.
-const VERSION: u64 = 0x6662_7275_6e00_0001;
+const VERSION: u64 = 0x6662_7275_6e00_0002;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
@@ -88,18 +88,8 @@ counters! {
     LocksSwapped = "locks_swapped",
     /// Opens for writing, renames, truncations and removals of files that had copies in use.
     Invalidated = "invalidated",
-    /// Files that were taken from the staging area to their destinations, those that a destination refused among them.
-    StagedFiles = "staged_files",
-    /// Their bytes.
-    StagedBytes = "staged_bytes",
     /// Bytes of whole copies that programs have opened, whether they were read or not.
     CopyBytes = "copy_bytes",
-    /// Files that programs began to write in the staging area, those that were removed again among them.
-    StagedOpens = "staged_opens",
-    /// Bytes of the staging area that programs have taken before they wrote there, a few MiB at a time.
-    StagedRoom = "staged_room",
-    /// Files that were not at their destinations when the run ended, and stay in the staging area.
-    StagedLeft = "staged_left",
 }
 
 /// The counters of one run, mapped; every process of the run adds to the same words.

@@ -108,10 +108,7 @@ fn an_origin_that_is_no_folder_and_what_is_missing_are_told_apart() {
     let neither = told(&[]);
     assert!(neither.contains("name a folder by --origin and a tier by --tier"), "{neither}");
     let stage = told(&["--stage", "/dev/shm"]);
-    assert!(
-        stage.contains("nothing is staged by --stage alone") && stage.contains("--stage-writes"),
-        "{stage}"
-    );
+    assert!(stage.contains("nothing is staged by --stage alone") && stage.contains("by --hdf5"), "{stage}");
     let help = String::from_utf8(command(&["run", "--help"]).output().unwrap().stdout).unwrap();
     assert!(help.contains("Origin of the data: a folder") && !help.contains("s3://"), "{help}");
 }
@@ -154,17 +151,37 @@ fn tiers_that_copy_nothing_are_told_once_and_empty_folders_that_were_made_are_re
 }
 
 #[test]
-fn a_staging_area_without_staged_writes_is_told() {
+fn a_staging_area_without_hdf5_is_told() {
     let places = RunPlaces::new();
     let area = places.path("fast").display().to_string();
     let told = said(&places.run(&["--stage", &area], &["true"]));
     let warning = format!(
-        "warning: nothing that the program writes is staged in {area} by this command; --stage-writes stages it"
+        "warning: plain writes of the program are not staged in {area}: only those through forebay.stage are; --hdf5 stages HDF5 files"
     );
     assert_eq!(told.matches(&warning).count(), 1, "{told}");
     assert!(!said(&places.run(&["--stage", &area, "--quiet"], &["true"])).contains("warning"));
-    let told = said(&places.run(&["--stage", &area, "--stage-writes"], &["true"]));
-    assert!(!told.contains(&warning), "{told}");
+}
+
+#[test]
+fn staged_plain_writes_are_refused_with_what_stages_files_now() {
+    let places = RunPlaces::new();
+    let area = places.path("fast").display().to_string();
+    for flags in [
+        &["--origin", "origin", "--tier", "/dev/shm", "--stage-writes", "--stage", &area][..],
+        &["--hdf5", "--stage-writes"],
+        &["--stage-writes"],
+    ] {
+        let (told, code) = refused(&places, flags);
+        assert_eq!((code, told.lines().count()), (Some(2), 1), "{told}");
+        for part in
+            ["--stage-writes was removed", "write through forebay.stage", "`forebay run --hdf5 --stage AREA`"]
+        {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+    assert!(!places.path("fast").exists());
+    let help = String::from_utf8(command(&["run", "--help"]).output().unwrap().stdout).unwrap();
+    assert!(!help.contains("stage-writes"), "{help}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Modes, owners, times and attributes that are set by a file's name: those of a staged file are set on its image.
+//! Modes, owners, times and attributes that are set by a file's name: where that leads to a copy, they are the origin's.
 
 #![expect(unsafe_code, reason = "is called in place of functions of the C library")]
 
@@ -6,38 +6,15 @@ use libc::{AT_FDCWD, c_char, c_int, c_void, gid_t, mode_t, size_t, timespec, tim
 
 use super::{
     exported,
-    names::{change, last_link, name},
+    names::{change, last_link},
     stat::of_origin,
 };
 use crate::{
     real,
-    staged::{
-        self,
-        LastLink::{self, Followed, Kept},
-    },
+    reopened::LastLink::{Followed, Kept},
 };
 
-/// Sets times by `call`; those of a folder once the staged files in it are there, as these would change them.
-///
-/// # Safety
-/// As [`change`]; without a path it is `folder` whose times are set.
-unsafe fn set_times(
-    folder: c_int,
-    path: *const c_char,
-    last: LastLink,
-    call: impl Fn(c_int, *const c_char) -> c_int,
-) -> c_int {
-    // SAFETY: as the caller promises.
-    match unsafe { name(path) } {
-        Some(name) => staged::whole_folder_at(folder, name),
-        None if path.is_null() => staged::whole_folder(folder),
-        None => {}
-    }
-    // SAFETY: as the caller promises.
-    unsafe { change(folder, path, last, call) }
-}
-
-// SAFETY of all that follow: the arguments are handed on as they came, but for names of staged files, and the paths among them are texts of C.
+// SAFETY of all that follow: the arguments are handed on as they came, but for paths that lead to a copy, and the paths among them are texts of C.
 exported! {
     fn chmod(path: *const c_char, mode: mode_t) -> c_int {
         // SAFETY: above.
@@ -68,17 +45,17 @@ exported! {
 
     fn utime(path: *const c_char, times: *const c_void) -> c_int {
         // SAFETY: above.
-        unsafe { set_times(AT_FDCWD, path, Followed, |_, path| real::utime(path, times)) }
+        unsafe { change(AT_FDCWD, path, Followed, |_, path| real::utime(path, times)) }
     }
 
     fn utimes(path: *const c_char, times: *const timeval) -> c_int {
         // SAFETY: above.
-        unsafe { set_times(AT_FDCWD, path, Followed, |_, path| real::utimes(path, times)) }
+        unsafe { change(AT_FDCWD, path, Followed, |_, path| real::utimes(path, times)) }
     }
 
     fn lutimes(path: *const c_char, times: *const timeval) -> c_int {
         // SAFETY: above.
-        unsafe { set_times(AT_FDCWD, path, Kept, |_, path| real::lutimes(path, times)) }
+        unsafe { change(AT_FDCWD, path, Kept, |_, path| real::lutimes(path, times)) }
     }
 
     fn futimesat(folder: c_int, path: *const c_char, times: *const timeval) -> c_int {
@@ -87,12 +64,12 @@ exported! {
             return of_origin(folder, |fd| unsafe { real::futimesat(fd, path, times) });
         }
         // SAFETY: above.
-        unsafe { set_times(folder, path, Followed, |folder, path| real::futimesat(folder, path, times)) }
+        unsafe { change(folder, path, Followed, |folder, path| real::futimesat(folder, path, times)) }
     }
 
     fn utimensat(folder: c_int, path: *const c_char, times: *const timespec, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { set_times(folder, path, last_link(flags), |folder, path| real::utimensat(folder, path, times, flags)) }
+        unsafe { change(folder, path, last_link(flags), |folder, path| real::utimensat(folder, path, times, flags)) }
     }
 
     fn setxattr(path: *const c_char, name: *const c_char, value: *const c_void, len: size_t, flags: c_int) -> c_int {

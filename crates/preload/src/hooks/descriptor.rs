@@ -8,7 +8,6 @@ use super::{exported, numbers::with_a_number};
 use crate::{
     give_way, inside, kernel, manage, own_numbers, real,
     slots::{self, SlotKind},
-    staged,
 };
 
 /// `close_range` that closes nothing: descriptors are closed on `exec`.
@@ -63,11 +62,7 @@ fn laid_over(fd: c_int, onto: c_int, flags: c_int, lay: impl Fn(c_int) -> c_int)
     if flags & !libc::O_CLOEXEC == 0 {
         manage::laying_over(fd, onto);
     }
-    let laid = manage::duplicating(fd, Some(onto), || lay(fd));
-    if laid == onto && fd != onto {
-        staged::forget(onto);
-    }
-    laid
+    manage::duplicating(fd, Some(onto), || lay(fd))
 }
 
 fn is_lock(command: c_int) -> bool {

@@ -1,96 +1,73 @@
-//! What is asked of a file by its name: `stat`, `access`, attributes, links and real paths. A staged file answers as its image.
+//! Questions about a file by its name: `stat`, `access`, attributes and links. A name of a descriptor on a copy is the origin's.
 
 #![expect(unsafe_code, reason = "is called in place of functions of the C library")]
 
 use libc::{AT_FDCWD, c_char, c_int, c_void, size_t, ssize_t};
 
-use super::{
-    exported,
-    names::{ask, last_link, name},
-    stat::of_origin_at,
-};
-use crate::{
-    real,
-    staged::{
-        self,
-        LastLink::{Followed, Kept},
-    },
-};
+use super::{exported, names::ask, stat::of_origin_at};
+use crate::real;
 
-/// The path of a staged file without links, in memory of the C library or at `into`.
-///
-/// # Safety
-/// As [`name`]; `into` is null or has room for the longest path.
-unsafe fn real_path(path: *const c_char, into: *mut c_char) -> Option<*mut c_char> {
-    // SAFETY: as the caller promises.
-    let found = staged::real_path(unsafe { name(path) }?)?;
-    // SAFETY: the text ends with a zero byte and is no longer than paths are.
-    Some(unsafe {
-        if into.is_null() { libc::strdup(found.as_ptr()) } else { libc::strcpy(into, found.as_ptr()) }
-    })
-}
-
-// SAFETY of all that follow: the arguments are handed on as they came, but for names of staged files, and the paths among them are texts of C.
+// SAFETY of all that follow: the arguments are handed on as they came, but for names of descriptors, and the paths among them are texts of C.
 exported! {
     fn stat(path: *const c_char, into: *mut c_void) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::stat(path, into)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::stat(path, into)) }
     }
 
     fn stat64(path: *const c_char, into: *mut c_void) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::stat64(path, into)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::stat64(path, into)) }
     }
 
     fn lstat(path: *const c_char, into: *mut c_void) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Kept, |_, path| real::lstat(path, into)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::lstat(path, into)) }
     }
 
     fn lstat64(path: *const c_char, into: *mut c_void) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Kept, |_, path| real::lstat64(path, into)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::lstat64(path, into)) }
     }
 
     fn __xstat(version: c_int, path: *const c_char, into: *mut c_void) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::__xstat(version, path, into)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::__xstat(version, path, into)) }
     }
 
     fn __xstat64(version: c_int, path: *const c_char, into: *mut c_void) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::__xstat64(version, path, into)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::__xstat64(version, path, into)) }
     }
 
     fn __lxstat(version: c_int, path: *const c_char, into: *mut c_void) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Kept, |_, path| real::__lxstat(version, path, into)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::__lxstat(version, path, into)) }
     }
 
     fn __lxstat64(version: c_int, path: *const c_char, into: *mut c_void) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Kept, |_, path| real::__lxstat64(version, path, into)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::__lxstat64(version, path, into)) }
     }
 
     fn access(path: *const c_char, mode: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::access(path, mode)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::access(path, mode)) }
     }
 
     fn eaccess(path: *const c_char, mode: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::eaccess(path, mode)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::eaccess(path, mode)) }
     }
 
     fn euidaccess(path: *const c_char, mode: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::euidaccess(path, mode)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::euidaccess(path, mode)) }
     }
 
     fn faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int {
         // SAFETY: above.
         unsafe {
-            ask(folder, path, last_link(flags), |folder, path| {
+            ask(folder, path, |folder, path| {
                 of_origin_at(folder, path, flags, |folder| real::faccessat(folder, path, mode, flags))
             })
         }
@@ -98,61 +75,51 @@ exported! {
 
     fn statfs(path: *const c_char, into: *mut c_void) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::statfs(path, into)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::statfs(path, into)) }
     }
 
     fn statfs64(path: *const c_char, into: *mut c_void) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::statfs64(path, into)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::statfs64(path, into)) }
     }
 
     fn statvfs(path: *const c_char, into: *mut c_void) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::statvfs(path, into)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::statvfs(path, into)) }
     }
 
     fn statvfs64(path: *const c_char, into: *mut c_void) -> c_int {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::statvfs64(path, into)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::statvfs64(path, into)) }
     }
 
     fn getxattr(path: *const c_char, name: *const c_char, into: *mut c_void, len: size_t) -> ssize_t {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::getxattr(path, name, into, len)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::getxattr(path, name, into, len)) }
     }
 
     fn lgetxattr(path: *const c_char, name: *const c_char, into: *mut c_void, len: size_t) -> ssize_t {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Kept, |_, path| real::lgetxattr(path, name, into, len)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::lgetxattr(path, name, into, len)) }
     }
 
     fn listxattr(path: *const c_char, into: *mut c_char, len: size_t) -> ssize_t {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Followed, |_, path| real::listxattr(path, into, len)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::listxattr(path, into, len)) }
     }
 
     fn llistxattr(path: *const c_char, into: *mut c_char, len: size_t) -> ssize_t {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Kept, |_, path| real::llistxattr(path, into, len)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::llistxattr(path, into, len)) }
     }
 
     fn readlink(path: *const c_char, into: *mut c_char, len: size_t) -> ssize_t {
         // SAFETY: above.
-        unsafe { ask(AT_FDCWD, path, Kept, |_, path| real::readlink(path, into, len)) }
+        unsafe { ask(AT_FDCWD, path, |_, path| real::readlink(path, into, len)) }
     }
 
     fn readlinkat(folder: c_int, path: *const c_char, into: *mut c_char, len: size_t) -> ssize_t {
         // SAFETY: above.
-        unsafe { ask(folder, path, Kept, |folder, path| real::readlinkat(folder, path, into, len)) }
-    }
-
-    fn realpath(path: *const c_char, into: *mut c_char) -> *mut c_char {
-        // SAFETY: above.
-        unsafe { real_path(path, into).unwrap_or_else(|| real::realpath(path, into)) }
-    }
-
-    fn canonicalize_file_name(path: *const c_char) -> *mut c_char {
-        // SAFETY: above.
-        unsafe { real_path(path, std::ptr::null_mut()).unwrap_or_else(|| real::canonicalize_file_name(path)) }
+        unsafe { ask(folder, path, |folder, path| real::readlinkat(folder, path, into, len)) }
     }
 }

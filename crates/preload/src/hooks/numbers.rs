@@ -4,12 +4,12 @@
 
 use std::slice;
 
-use libc::{c_char, c_int, c_uint, c_void, sockaddr, socklen_t};
+use libc::{DIR, c_char, c_int, c_uint, c_void, sockaddr, socklen_t};
 
 use super::exported;
 use crate::{
     give_way::{self, GivenUp},
-    inside, kernel, own_numbers, real, staged,
+    inside, kernel, own_numbers, real,
 };
 
 /// What a call that makes a descriptor answers.
@@ -31,7 +31,6 @@ impl MadeAnswer for c_int {
     fn note(&self) {
         if *self > 0 {
             own_numbers::forget(*self);
-            staged::forget(*self);
         }
     }
 }
@@ -99,6 +98,11 @@ pub(super) fn keep_a_number_free() {
 
 // SAFETY of all that follow: the arguments are handed on as they came.
 exported! {
+    fn opendir(path: *const c_char) -> *mut DIR {
+        // SAFETY: above.
+        with_a_number(|| unsafe { real::opendir(path) })
+    }
+
     fn pipe(into: *mut c_int) -> c_int {
         // SAFETY: above.
         with_a_number(|| unsafe { real::pipe(into) })

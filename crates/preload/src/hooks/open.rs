@@ -11,14 +11,14 @@ use libc::{AT_FDCWD, c_char, c_int, mode_t, off_t};
 
 use super::{
     exported,
-    names::{answered, change},
+    names::change,
     numbers::{with_a_name, with_a_number},
 };
 use crate::{
     copy_devices, inherited, inside, kernel,
     manage::{self, OpenedBy},
-    own_writes, prefix, real, reopened,
-    staged::{self, LastLink, OpenCall},
+    own_writes, prefix, real,
+    reopened::{self, LastLink},
 };
 
 /// True when `path` is one that may lie under the prefix.
@@ -114,29 +114,6 @@ unsafe fn opened_on_origin(
 /// The flags of `creat`.
 const CREATED: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 
-/// Opens a file that is staged, or else by `open`.
-///
-/// # Safety
-/// As [`may_cover`].
-#[inline]
-unsafe fn staged_or(
-    folder: c_int,
-    path: *const c_char,
-    (flags, mode): (c_int, mode_t),
-    open: impl Fn(*const c_char) -> c_int,
-) -> c_int {
-    if staged::is_on() && !path.is_null() {
-        // SAFETY: as the caller promises.
-        let path = unsafe { CStr::from_ptr(path) };
-        if let Some(fd) = staged::open(OpenCall { folder, path, flags, mode }) {
-            manage::left_open(fd);
-            return fd;
-        }
-    }
-    // SAFETY: as the caller promises.
-    unsafe { answered(folder, path, opened(folder, path, flags, open)) }
-}
-
 /// Notes that `fd` is a new file that this process writes to; its name is in place of the template by now.
 ///
 /// # Safety
@@ -167,52 +144,52 @@ unsafe fn cut(path: *const c_char, answer: c_int) -> c_int {
 exported! {
     fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(AT_FDCWD, path, (flags, mode), |path| real::open(path, flags, mode)) }
+        unsafe { opened(AT_FDCWD, path, flags, |path| real::open(path, flags, mode)) }
     }
 
     fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(AT_FDCWD, path, (flags, mode), |path| real::open64(path, flags, mode)) }
+        unsafe { opened(AT_FDCWD, path, flags, |path| real::open64(path, flags, mode)) }
     }
 
     fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(folder, path, (flags, mode), |path| real::openat(folder, path, flags, mode)) }
+        unsafe { opened(folder, path, flags, |path| real::openat(folder, path, flags, mode)) }
     }
 
     fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(folder, path, (flags, mode), |path| real::openat64(folder, path, flags, mode)) }
+        unsafe { opened(folder, path, flags, |path| real::openat64(folder, path, flags, mode)) }
     }
 
     fn __open_2(path: *const c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(AT_FDCWD, path, (flags, 0), |path| real::__open_2(path, flags)) }
+        unsafe { opened(AT_FDCWD, path, flags, |path| real::__open_2(path, flags)) }
     }
 
     fn __open64_2(path: *const c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(AT_FDCWD, path, (flags, 0), |path| real::__open64_2(path, flags)) }
+        unsafe { opened(AT_FDCWD, path, flags, |path| real::__open64_2(path, flags)) }
     }
 
     fn __openat_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(folder, path, (flags, 0), |path| real::__openat_2(folder, path, flags)) }
+        unsafe { opened(folder, path, flags, |path| real::__openat_2(folder, path, flags)) }
     }
 
     fn __openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(folder, path, (flags, 0), |path| real::__openat64_2(folder, path, flags)) }
+        unsafe { opened(folder, path, flags, |path| real::__openat64_2(folder, path, flags)) }
     }
 
     fn creat(path: *const c_char, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(AT_FDCWD, path, (CREATED, mode), |path| real::creat(path, mode)) }
+        unsafe { opened(AT_FDCWD, path, CREATED, |path| real::creat(path, mode)) }
     }
 
     fn creat64(path: *const c_char, mode: mode_t) -> c_int {
         // SAFETY: above.
-        unsafe { staged_or(AT_FDCWD, path, (CREATED, mode), |path| real::creat64(path, mode)) }
+        unsafe { opened(AT_FDCWD, path, CREATED, |path| real::creat64(path, mode)) }
     }
 
     fn mkstemp(template: *mut c_char) -> c_int {

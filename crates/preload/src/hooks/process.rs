@@ -4,9 +4,9 @@
 
 #![expect(unsafe_code, reason = "is called in place of functions of the C library")]
 
-use libc::{c_char, c_int, c_void};
+use libc::{c_char, c_int};
 
-use super::{exported, names};
+use super::exported;
 use crate::{engine, inside, manage, real};
 
 /// Tells what was counted; in a child of `vfork`, whose parent goes on, nothing.
@@ -39,15 +39,11 @@ exported! {
     fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
         publish();
         // SAFETY: above.
-        unsafe { names::whole(path) };
-        // SAFETY: above.
         unsafe { real::execv(path, arguments) }
     }
 
     fn execvp(path: *const c_char, arguments: *const *const c_char) -> c_int {
         publish();
-        // SAFETY: above.
-        unsafe { names::whole(path) };
         // SAFETY: above.
         unsafe { real::execvp(path, arguments) }
     }
@@ -55,15 +51,11 @@ exported! {
     fn execve(path: *const c_char, arguments: *const *const c_char, variables: *const *const c_char) -> c_int {
         publish();
         // SAFETY: above.
-        unsafe { names::whole(path) };
-        // SAFETY: above.
         unsafe { real::execve(path, arguments, variables) }
     }
 
     fn execvpe(path: *const c_char, arguments: *const *const c_char, variables: *const *const c_char) -> c_int {
         publish();
-        // SAFETY: above.
-        unsafe { names::whole(path) };
         // SAFETY: above.
         unsafe { real::execvpe(path, arguments, variables) }
     }
@@ -90,35 +82,5 @@ exported! {
         }
         // SAFETY: above.
         unsafe { real::execveat(folder, path, arguments, variables, flags) }
-    }
-
-    fn posix_spawn(
-        pid: *mut c_int,
-        path: *const c_char,
-        actions: *const c_void,
-        attributes: *const c_void,
-        arguments: *const *mut c_char,
-        variables: *const *mut c_char,
-    ) -> c_int {
-        // SAFETY: above.
-        unsafe {
-            names::whole(path);
-            real::posix_spawn(pid, path, actions, attributes, arguments, variables)
-        }
-    }
-
-    fn posix_spawnp(
-        pid: *mut c_int,
-        path: *const c_char,
-        actions: *const c_void,
-        attributes: *const c_void,
-        arguments: *const *mut c_char,
-        variables: *const *mut c_char,
-    ) -> c_int {
-        // SAFETY: above.
-        unsafe {
-            names::whole(path);
-            real::posix_spawnp(pid, path, actions, attributes, arguments, variables)
-        }
     }
 }

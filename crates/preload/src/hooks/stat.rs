@@ -1,6 +1,6 @@
 //! What is asked of a descriptor besides its bytes: for one that is open on a copy the origin answers.
 //!
-//! Functions that take a path are not here: names are the origin's and lead to it, but for those of staged files.
+//! Functions that take a path alone are in `lookup`.
 
 #![expect(unsafe_code, reason = "is called in place of functions of the C library")]
 
@@ -8,14 +8,10 @@ use libc::{
     AT_EMPTY_PATH, c_char, c_int, c_uint, c_void, gid_t, mode_t, size_t, ssize_t, timespec, timeval, uid_t,
 };
 
-use super::{
-    exported,
-    names::{ask, last_link},
-};
+use super::{exported, names::ask};
 use crate::{
     inherited, inside, manage, own_numbers, real,
     slots::{self, SlotKind},
-    staged,
 };
 
 /// What `call` gives for `fd`, or for the origin where `fd` is open on a copy.
@@ -76,7 +72,7 @@ exported! {
     fn fstatat(fd: c_int, path: *const c_char, into: *mut c_void, flags: c_int) -> c_int {
         // SAFETY: above.
         unsafe {
-            ask(fd, path, last_link(flags), |fd, path| {
+            ask(fd, path, |fd, path| {
                 of_origin_at(fd, path, flags, |fd| real::fstatat(fd, path, into, flags))
             })
         }
@@ -85,7 +81,7 @@ exported! {
     fn fstatat64(fd: c_int, path: *const c_char, into: *mut c_void, flags: c_int) -> c_int {
         // SAFETY: above.
         unsafe {
-            ask(fd, path, last_link(flags), |fd, path| {
+            ask(fd, path, |fd, path| {
                 of_origin_at(fd, path, flags, |fd| real::fstatat64(fd, path, into, flags))
             })
         }
@@ -94,7 +90,7 @@ exported! {
     fn __fxstatat(version: c_int, fd: c_int, path: *const c_char, into: *mut c_void, flags: c_int) -> c_int {
         // SAFETY: above.
         unsafe {
-            ask(fd, path, last_link(flags), |fd, path| {
+            ask(fd, path, |fd, path| {
                 of_origin_at(fd, path, flags, |fd| real::__fxstatat(version, fd, path, into, flags))
             })
         }
@@ -103,7 +99,7 @@ exported! {
     fn __fxstatat64(version: c_int, fd: c_int, path: *const c_char, into: *mut c_void, flags: c_int) -> c_int {
         // SAFETY: above.
         unsafe {
-            ask(fd, path, last_link(flags), |fd, path| {
+            ask(fd, path, |fd, path| {
                 of_origin_at(fd, path, flags, |fd| real::__fxstatat64(version, fd, path, into, flags))
             })
         }
@@ -112,7 +108,7 @@ exported! {
     fn statx(fd: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: *mut c_void) -> c_int {
         // SAFETY: above.
         unsafe {
-            ask(fd, path, last_link(flags), |fd, path| {
+            ask(fd, path, |fd, path| {
                 of_origin_at(fd, path, flags, |fd| real::statx(fd, path, flags, mask, into))
             })
         }
@@ -149,13 +145,11 @@ exported! {
     }
 
     fn futimens(fd: c_int, times: *const timespec) -> c_int {
-        staged::whole_folder(fd);
         // SAFETY: above.
         of_origin(fd, |fd| unsafe { real::futimens(fd, times) })
     }
 
     fn futimes(fd: c_int, times: *const timeval) -> c_int {
-        staged::whole_folder(fd);
         // SAFETY: above.
         of_origin(fd, |fd| unsafe { real::futimes(fd, times) })
     }

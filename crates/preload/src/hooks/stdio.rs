@@ -10,15 +10,14 @@ use libc::{AT_FDCWD, FILE, c_char, c_int};
 
 use super::{
     exported,
-    names::{failed, on_image},
     numbers::{keep_a_number_free, with_a_number},
 };
 use crate::{
     copy_origins::OriginPath,
     inherited, inside,
     manage::{self, OpenedBy},
-    prefix, real, reopened,
-    staged::{self, LastLink},
+    prefix, real,
+    reopened::{self, LastLink},
 };
 
 /// Manages the file of a stream that was just opened.
@@ -48,12 +47,7 @@ unsafe fn opened_by(path: *const c_char, open: impl Fn(*const c_char) -> *mut FI
     let origin = unsafe { origin(path) };
     if named.is_none() && origin.is_none() {
         // SAFETY: as the caller promises.
-        let stream = unsafe { opened(path, open(path)) };
-        if stream.is_null() && staged::is_on() {
-            // SAFETY: as the caller promises.
-            unsafe { failed(AT_FDCWD, path) };
-        }
-        return stream;
+        return unsafe { opened(path, open(path)) };
     }
     // SAFETY: the stream is open, or null.
     unsafe { opened_again(open(origin.as_ref().map_or(path, |origin| origin.path.as_ptr()))) }
@@ -107,28 +101,11 @@ unsafe fn opened_anew(
         // The descriptor that the path names may be that of the stream itself.
         let origin = origin(path);
         closing(stream);
-        if staged::is_on() && !stream.is_null() {
-            // Before names are locked: what the stream holds may go to a pipe whose reader waits for one of them.
-            libc::fflush(stream);
-        }
         match origin {
             Some(origin) => opened_again(open(origin.path.as_ptr())),
-            None => on_image(path, |path| opened_by(path, &open)),
+            None => opened_by(path, open),
         }
     }
-}
-
-/// Opens a stream on a file that is staged.
-///
-/// # Safety
-/// Both are null or texts that end with a zero byte.
-unsafe fn staged(path: *const c_char, mode: *const c_char) -> Option<*mut FILE> {
-    if !staged::is_on() || path.is_null() || mode.is_null() {
-        return None;
-    }
-    // SAFETY: as the caller promises.
-    let (path, mode) = unsafe { (CStr::from_ptr(path), CStr::from_ptr(mode)) };
-    staged::open_stream(path, mode)
 }
 
 /// The file of `stream` is about to be closed.
@@ -149,12 +126,12 @@ unsafe fn closing(stream: *mut FILE) {
 exported! {
     fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
         // SAFETY: above.
-        unsafe { staged(path, mode).unwrap_or_else(|| opened_by(path, |path| with_a_number(|| real::fopen(path, mode)))) }
+        unsafe { opened_by(path, |path| with_a_number(|| real::fopen(path, mode))) }
     }
 
     fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
         // SAFETY: above.
-        unsafe { staged(path, mode).unwrap_or_else(|| opened_by(path, |path| with_a_number(|| real::fopen64(path, mode)))) }
+        unsafe { opened_by(path, |path| with_a_number(|| real::fopen64(path, mode))) }
     }
 
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {

@@ -12,7 +12,6 @@ use crate::{
     program_file::ByteSource,
     real,
     slots::{self, SlotKind},
-    staged::{copied, written},
 };
 
 /// Bytes of one part: as many as a block usually has.
@@ -48,9 +47,7 @@ fn read_part(from: c_int, at: Option<off_t>, len: size_t) -> Option<FilePart> {
 fn copy_part(to: c_int, from: c_int, at: Option<&mut off_t>, len: size_t) -> Option<Result<usize, Errno>> {
     let part = read_part(from, at.as_deref().copied(), len)?;
     let len = part.bytes.len();
-    let put = || written(to, len, |done| answer(kernel::write(to, &part.bytes[done..])));
-    let written =
-        if len == 0 { writable(to).map(|()| 0) } else { usize::try_from(put()).map_err(|_| last_error()) };
+    let written = if len == 0 { writable(to).map(|()| 0) } else { kernel::write(to, &part.bytes) };
     let end = part.start + written.unwrap_or(0) as u64;
     match at {
         Some(at) => *at = off_t::try_from(end).ok()?,
@@ -77,10 +74,6 @@ fn answer(copied: Result<usize, Errno>) -> ssize_t {
 fn writable(fd: c_int) -> Result<(), Errno> {
     let flags = kernel::open_flags(fd).ok_or(Errno::BADF)?;
     if flags.intersects(OFlags::WRONLY | OFlags::RDWR) { Ok(()) } else { Err(Errno::BADF) }
-}
-
-fn last_error() -> Errno {
-    Errno::from_raw_os_error(inside::errno())
 }
 
 /// An error where a copy of `len` bytes cannot begin at one of `places`, as the kernel has it.
@@ -154,12 +147,12 @@ unsafe fn send(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> Option<ss
 exported! {
     fn sendfile(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
         // SAFETY: above.
-        unsafe { send(to, from, at, len).unwrap_or_else(|| copied(to, len, |len| real::sendfile(to, from, at, len))) }
+        unsafe { send(to, from, at, len).unwrap_or_else(|| real::sendfile(to, from, at, len)) }
     }
 
     fn sendfile64(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
         // SAFETY: above.
-        unsafe { send(to, from, at, len).unwrap_or_else(|| copied(to, len, |len| real::sendfile64(to, from, at, len))) }
+        unsafe { send(to, from, at, len).unwrap_or_else(|| real::sendfile64(to, from, at, len)) }
     }
 
     fn copy_file_range(
@@ -178,11 +171,9 @@ exported! {
             {
                 return sent;
             }
-            copied(to, len, |len| {
-                let answer = real::copy_file_range(from, at, to, into, len, flags);
-                let is_across = answer < 0 && inside::errno() == libc::EXDEV;
-                if is_across && slots::kind(from) == SlotKind::Copy { copy_across(from, at, to, into, len) } else { answer }
-            })
+            let answer = real::copy_file_range(from, at, to, into, len, flags);
+            let is_across = answer < 0 && inside::errno() == libc::EXDEV;
+            if is_across && slots::kind(from) == SlotKind::Copy { copy_across(from, at, to, into, len) } else { answer }
         }
     }
 }

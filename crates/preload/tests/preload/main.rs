@@ -16,6 +16,5 @@ mod locks;
 mod maps;
 mod programs;
 mod races;
-mod staged;
 mod support;
 mod symbols;

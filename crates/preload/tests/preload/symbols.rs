@@ -13,17 +13,22 @@ const SAFE: &[(&str, &str)] = &[
     (
         "take a path: names are the origin's and lead to it",
         "chroot mkdtemp mkfifo mkfifoat mknod mknodat __xmknod __xmknodat __readlink_chk \
-         __readlinkat_chk __realpath_chk pathconf getcwd __getcwd_chk get_current_dir_name",
+         __readlinkat_chk realpath __realpath_chk canonicalize_file_name link symlink symlinkat mkdir mkdirat rmdir pathconf \
+         getcwd __getcwd_chk get_current_dir_name",
+    ),
+    (
+        "change names alone: a copy belongs to a version of a file under its name, and what is open stays open",
+        "rename renameat renameat2 remove unlink unlinkat",
     ),
     (
         "are about folders, of which there are no copies",
-        "closedir readdir readdir64 readdir_r readdir64_r rewinddir seekdir telldir dirfd scandirat alphasort alphasort64 globfree \
-         globfree64 ftw ftw64 fts_read fts_close",
+        "fdopendir closedir readdir readdir64 readdir_r readdir64_r rewinddir seekdir telldir dirfd scandir scandir64 scandirat \
+         alphasort alphasort64 glob glob64 globfree globfree64 ftw ftw64 nftw nftw64 fts_open fts_read fts_close",
     ),
     (
         "write, by descriptors that are never managed",
         "ftruncate ftruncate64 fallocate fallocate64 \
-         posix_fallocate posix_fallocate64 sync syncfs sync_file_range msync umask",
+         posix_fallocate posix_fallocate64 fsync fdatasync sync syncfs sync_file_range msync umask",
     ),
     (
         "read a stream, whose descriptor is open on a copy or on the origin",
@@ -45,7 +50,7 @@ const SAFE: &[(&str, &str)] = &[
     ),
     (
         "start another program: descriptors that it inherits are the kernel's, with one position for all who share them",
-        "vfork posix_spawn_file_actions_addclose posix_spawn_file_actions_adddup2 \
+        "vfork posix_spawn posix_spawnp posix_spawn_file_actions_addclose posix_spawn_file_actions_adddup2 \
          posix_spawn_file_actions_addopen posix_spawn_file_actions_destroy posix_spawn_file_actions_init \
          posix_spawn_file_actions_addclosefrom_np posix_spawn_file_actions_addchdir_np posix_spawn_file_actions_addfchdir_np \
          posix_spawnattr_destroy posix_spawnattr_init posix_spawnattr_setflags posix_spawnattr_setpgroup \

@@ -10,32 +10,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_scratch::OwnFolder;
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     discard::discard_deserted,
-    drainers::Forced,
     engine::EngineCell,
-    image_state::{ImageState, ItemNames},
+    image_state::{ImageState, open_image},
     item_name::WantedFile,
-    journal::Journal,
     process_end,
-    program_image::open_image,
     publish,
     redo_file::RedoFile,
     room::{HURRY, PAUSED, ProcessRoom, make_area, open_area},
     settings::{AreaPlace, AreaSettings, StageOptions},
-    staged_file::{Sealed, StagedFile},
+    staged_file::StagedFile,
     status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats},
     survey::{self, DRAIN_TRIES_AGAIN, FoundItem},
 };
 
 /// How often a wait for other processes looks again.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// An area with less room takes no further files of programs; a small one with less than a quarter of its quota.
-const LEAST_ROOM: u64 = 4 << 20;
 
 /// A staging area: a private folder on a fast tier that the processes of a node share, or memory.
 #[derive(Debug)]
@@ -93,62 +86,6 @@ impl Area {
     ) -> Result<RedoFile> {
         let destination = publish::resolve(destination)?;
         Ok(RedoFile::new(Arc::clone(&self.cell), file, destination, options))
-    }
-
-    /// The folder that this process has in the area, in which programs make images; an error where there is none.
-    pub(crate) fn own_folder(&self) -> Result<Arc<OwnFolder>> {
-        let engine = self.cell.get();
-        let room = &engine.shared.room;
-        let missing = || {
-            room.trouble()
-                .cloned()
-                .unwrap_or_else(|| Error::unsupported("an area in memory takes no programs' files"))
-        };
-        room.own().cloned().ok_or_else(missing)
-    }
-
-    /// Seals the item `id`, which programs have written to `image` in the folder of this process. Where that fails, it stays as it is.
-    pub(crate) fn take_over(
-        self: &Arc<Self>,
-        id: &str,
-        journal: Journal,
-        image: File,
-        reserved: u64,
-    ) -> Result<Sealed> {
-        let engine = self.cell.get();
-        let destination = journal.destination();
-        let lineage = engine.lineage(&destination);
-        let names = ItemNames { id: id.to_owned(), destination, options: StageOptions::default() };
-        let shared = Arc::clone(&engine.shared);
-        let state = ImageState::take_over(shared, names, journal, image, reserved, lineage)?;
-        // Before it is a staged file, which gives itself up where it is not sealed: here it is the program's.
-        state.seal()?;
-        Ok(StagedFile::new(Arc::clone(&self.cell), state).sealed())
-    }
-
-    /// Reserves room for what programs write.
-    pub(crate) fn reserve(&self, bytes: u64) -> bool {
-        self.cell.get().shared.room.reserve(bytes)
-    }
-
-    /// Gives room back.
-    pub(crate) fn release(&self, bytes: u64) {
-        self.cell.get().shared.room.release(bytes);
-    }
-
-    /// Drains though it is paused, until the answer is dropped.
-    pub(crate) fn force(&self) -> Forced {
-        self.cell.get().shared.force()
-    }
-
-    /// How many bytes more would fit, where `unreserved` bytes lie there that nobody has reserved.
-    pub(crate) fn room_left(&self, unreserved: u64) -> u64 {
-        self.cell.get().shared.room.left(unreserved)
-    }
-
-    /// With less room no further files of programs are taken.
-    pub(crate) fn least_room(&self) -> u64 {
-        LEAST_ROOM.min(self.cell.get().shared.room.quota() / 4).max(1)
     }
 
     fn folder(&self) -> Option<&PathBuf> {

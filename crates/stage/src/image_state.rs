@@ -3,12 +3,14 @@
 use std::{
     collections::VecDeque,
     fs::File,
-    os::unix::fs::{FileExt, PermissionsExt},
+    os::unix::fs::FileExt,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
+use forebay_scratch::OwnFolder;
 use forebay_source::{Error, ErrorKind, Result};
+use rustix::fs::{Mode, OFlags};
 
 use crate::{
     completion::Completion,
@@ -18,9 +20,9 @@ use crate::{
     journal::Journal,
     lineage::{Lineage, Successor},
     publish,
-    range_set::{RangeSet, held_of},
+    range_set::RangeSet,
     settings::StageOptions,
-    stamp::{FileStamp, now_ns},
+    stamp::{FileStamp, is_regular, now_ns},
     status::{ItemKind, ItemState},
 };
 
@@ -96,17 +98,23 @@ impl ImageInner {
     }
 }
 
-/// What a new file is, and what is wanted of it.
-#[derive(Debug)]
-pub(crate) struct ItemNames {
-    pub(crate) id: String,
-    pub(crate) destination: PathBuf,
-    pub(crate) options: StageOptions,
-}
-
 /// The name of a new file's image.
 pub(crate) fn image_name(id: &str) -> String {
     format!("{id}.data")
+}
+
+/// Opens the image of item `id` to be read. One that a program wrote has the mode that the program gave it, in a directory that is private.
+pub(crate) fn open_image(folder: &OwnFolder, id: &str) -> Result<File> {
+    let name = image_name(id);
+    let at = |error: Error| error.at(folder.path().join(&name).display());
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(folder.descriptor(), name.as_str(), flags, Mode::empty());
+    let file = File::from(opened.map_err(|errno| at(Error::from_io(errno.into())))?);
+    if is_regular(&file) {
+        Ok(file)
+    } else {
+        Err(at(Error::new(ErrorKind::Denied, "is not a file of ours")))
+    }
 }
 
 impl ImageState {
@@ -131,51 +139,19 @@ impl ImageState {
         if !is_journalled {
             room.remove(&image_name(&id));
         }
-        let inner = ImageInner::new(journal, is_journalled);
-        let names = ItemNames { id, destination, options };
-        Ok(Arc::new(Self::assemble(shared, names, image, lineage, inner)))
-    }
-
-    /// A file that programs have written to `image` by descriptors of their own, which have `reserved` bytes of the area.
-    pub(crate) fn take_over(
-        shared: Arc<DrainShared>,
-        names: ItemNames,
-        mut journal: Journal,
-        image: File,
-        reserved: u64,
-        lineage: Arc<Lineage>,
-    ) -> Result<Arc<Self>> {
-        let facts =
-            image.metadata().map_err(|error| Error::from_io(error).at(names.destination.display()))?;
-        journal.mode = facts.permissions().mode() & 0o7777;
-        let held = held_of(&image, facts.len());
-        count(&shared.counters.staged_bytes, held.bytes());
-        let inner = ImageInner { len: facts.len(), held, reserved, ..ImageInner::new(journal, true) };
-        Ok(Arc::new(Self::assemble(shared, names, Some(image), lineage, inner)))
-    }
-
-    fn assemble(
-        shared: Arc<DrainShared>,
-        names: ItemNames,
-        image: Option<File>,
-        lineage: Arc<Lineage>,
-        inner: ImageInner,
-    ) -> Self {
-        let ItemNames { id, destination, options } = names;
-        let (staged, durable) = (Completion::new(), Completion::new());
         let in_use = Arc::clone(&shared.files);
-        Self {
+        Ok(Arc::new(Self {
             shared,
             id,
             destination,
             options,
             image,
             lineage,
-            staged,
-            durable,
-            inner: Mutex::new(inner),
+            staged: Completion::new(),
+            durable: Completion::new(),
+            inner: Mutex::new(ImageInner::new(journal, is_journalled)),
             _in_use: in_use,
-        }
+        }))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ImageInner> {

@@ -16,12 +16,11 @@
 //! | `room` | the folder of a process in the area, its share of the quota; or memory |
 //! | `drainers` | the threads, and which file comes next |
 //! | `staged_file`, `image_state`, `image_drain`, `image_sums` | new files: written, sealed, copied |
-//! | `program_image`, `program_images`, `program_names`, `program_move`, `program_room`, `writer_lease` | new files that programs write by descriptors of their own: made, found by name, left alone while they move, kept within the quota, taken over when the last one is closed |
 //! | `publish`, `lineage`, `publication`, `destination_changes` | how a new file takes its place, and several versions do so in order, of one process and of several |
 //! | `redo_file`, `redo_state`, `redo_accept`, `redo_keeping`, `redo_drain`, `batch`, `pending`, `close_error` | updates: accepted, read, drained in place |
 //! | `redo_log`, `segment`, `memory_map`, `log_record` | the log: recycled segments of checked records, in files or in memory |
 //! | `journal`, `facts_file`, `stamp`, `item_name` | what outlives the process: what an item is, what its destination looked like |
-//! | `recover`, `recovery`, `recover_create`, `recover_update`, `survey`, `discard` | what killed processes left, found, finished or removed |
+//! | `recover`, `recovery`, `recover_create`, `recover_update`, `survey`, `discard`, `writer_lease` | what killed processes left, found, finished or removed |
 //! | `completion`, `counters`, `range_set` | milestones, counters, sets of bytes |
 //! | `process_end` | the end of the process |
 //! | `untrusted` | any bytes taken for the files of an area |
@@ -46,11 +45,6 @@ mod log_record;
 mod memory_map;
 mod pending;
 mod process_end;
-mod program_image;
-mod program_images;
-mod program_move;
-mod program_names;
-mod program_room;
 mod publication;
 mod publish;
 mod range_set;
@@ -76,11 +70,6 @@ mod writer_lease;
 
 pub use area::Area;
 pub use completion::Completion;
-pub use program_image::ProgramImage;
-pub use program_images::{ImageTotals, ImagesLeft, ProgramImages};
-pub use program_move::MoveMark;
-pub use program_names::{FolderKey, NameState, NamedImage, NamesLock, ProgramNames};
-pub use program_room::{ProgramRoom, RoomNotice};
 pub use recover::{RecoverOptions, Recovered, recover};
 pub use redo_file::RedoFile;
 pub use settings::{AreaPlace, AreaSettings, CloseWhen, DrainSync, StageOptions};

@@ -8,9 +8,9 @@ use std::{
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
+    image_state::open_image,
     image_sums::{complete, read_verified, stretches, sums_of},
     journal::{ImageSums, Journal},
-    program_image::open_image,
     publication::{self, PublishOrder, PublishTurn},
     publish,
     range_set::held_of,

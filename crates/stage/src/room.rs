@@ -184,14 +184,6 @@ impl ProcessRoom {
         has_room
     }
 
-    /// How many bytes more would fit, where `unreserved` bytes lie there that nobody has reserved.
-    pub(crate) fn left(&self, unreserved: u64) -> u64 {
-        let RoomPlace::Folder(folder) = &self.place else { return 0 };
-        let used = total_usage(&folder.area).saturating_add(unreserved);
-        let free = folder.free().map_or(u64::MAX, |free| free.saturating_sub(self.free_floor));
-        self.quota.saturating_sub(used).min(free)
-    }
-
     /// Gives `bytes` back.
     pub(crate) fn release(&self, bytes: u64) {
         let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);

@@ -67,13 +67,8 @@ impl StagedFile {
     /// Ends the writing: the file is synced in the area and drained behind the caller.
     pub fn seal(self) -> Result<Sealed> {
         self.state()?.seal()?;
-        Ok(self.sealed())
-    }
-
-    /// What is known of a file that is sealed.
-    pub(crate) fn sealed(self) -> Sealed {
         drain_at_end(&self.cell);
-        Sealed { staged: self.state.staged.clone(), durable: self.state.durable.clone() }
+        Ok(Sealed { staged: self.state.staged.clone(), durable: self.state.durable.clone() })
     }
 
     /// Gives the file up: the destination stays as it is.

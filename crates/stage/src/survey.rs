@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The file whose lock a process holds while it lives.
-pub(crate) const PROCESS_LOCK: &str = "lock";
+const PROCESS_LOCK: &str = "lock";
 const ENDING: &str = ".journal";
 /// What helps an item whose destination refused it.
 pub(crate) const DRAIN_TRIES_AGAIN: &str = "'forebay stage drain' tries again";

@@ -17,8 +17,7 @@ use crate::{
     engine::EngineCell,
     image_state::{ImageState, open_image},
     item_name::WantedFile,
-    process_end,
-    publish,
+    process_end, publish,
     redo_file::RedoFile,
     room::{HURRY, PAUSED, ProcessRoom, make_area, open_area},
     settings::{AreaPlace, AreaSettings, StageOptions},
@@ -117,20 +116,24 @@ impl Area {
             return Ok(None);
         };
         let items = survey::items_for(&area, &file)?;
-        for FoundItem { folder, id, journal, is_deserted } in &items {
+        for item in &items {
+            let FoundItem { folder, id, journal, is_deserted } = item;
             let is_undone = journal.kind == ItemKind::Update && survey::has_records(folder, id, journal)
                 || waits(journal.state);
             if *is_deserted && is_undone {
-                let what = format!("process {} was killed before its staged writes reached it", journal.pid);
-                let hint = format!(
-                    "run 'forebay recover {}'",
-                    self.folder().map_or("".into(), |at| at.to_string_lossy())
-                );
-                return Err(Error::new(ErrorKind::Unavailable, what).hint(hint).at(file.path.display()));
+                return Err(self.deserted(item, &file.path));
             }
         }
         let mut states = items.iter().map(|item| item.journal.state);
         Ok(states.rfind(|state| waits(*state)))
+    }
+
+    /// The error for `path`, for which a process that is gone has left `item`.
+    fn deserted(&self, item: &FoundItem, path: &Path) -> Error {
+        let what = format!("process {} was killed before its staged writes reached it", item.journal.pid);
+        let hint =
+            format!("run 'forebay recover {}'", self.folder().map_or("".into(), |at| at.to_string_lossy()));
+        Error::new(ErrorKind::Unavailable, what).hint(hint).at(path.display())
     }
 
     /// Waits until no closed or sealed item of any process has bytes for `destination`: true, or false after `limit` or when
@@ -177,6 +180,7 @@ impl Area {
         discard_deserted(&area, &file)?;
         let left = survey::items_for(&area, &file)?;
         match left.iter().find(|item| waits(item.journal.state)) {
+            Some(item) if item.is_deserted => Err(self.deserted(item, &file.path)),
             Some(item) => Err(busy(item.journal.pid)),
             None => Ok(()),
         }

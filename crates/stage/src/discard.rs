@@ -34,7 +34,7 @@ pub(crate) fn remove_item(folder: &OwnFolder, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Removes what killed processes left for `file`.
+/// Removes what killed processes left for `file`, but for images that programs wrote: only the user removes those.
 pub(crate) fn discard_deserted(area: &Arc<OwnFolder>, file: &WantedFile) -> Result<()> {
     // Each is locked as long as it is looked at: `recover` does not work on it meanwhile.
     for held in
@@ -43,7 +43,9 @@ pub(crate) fn discard_deserted(area: &Arc<OwnFolder>, file: &WantedFile) -> Resu
         let folder = held.folder();
         for id in item_ids(folder).into_iter().filter(|id| file.may_be(id)) {
             let Ok(journal) = read_journal(folder, &id) else { continue };
-            if file.is_of(&journal, facts_in(folder, &id).map(|facts| facts.stamp).as_ref()) {
+            if !journal.is_program_image()
+                && file.is_of(&journal, facts_in(folder, &id).map(|facts| facts.stamp).as_ref())
+            {
                 discard_item(folder, &id, &journal)?;
             }
         }

@@ -110,11 +110,7 @@ pub(crate) fn open_image(folder: &OwnFolder, id: &str) -> Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(folder.descriptor(), name.as_str(), flags, Mode::empty());
     let file = File::from(opened.map_err(|errno| at(Error::from_io(errno.into())))?);
-    if is_regular(&file) {
-        Ok(file)
-    } else {
-        Err(at(Error::new(ErrorKind::Denied, "is not a file of ours")))
-    }
+    if is_regular(&file) { Ok(file) } else { Err(at(Error::new(ErrorKind::Denied, "is not a file of ours"))) }
 }
 
 impl ImageState {

@@ -47,9 +47,9 @@ pub(crate) struct Journal {
     pub(crate) mode: u32,
     pub(crate) read_back: bool,
     /// Of an update, whether several processes write to the destination beside the log, as ranks do by MPI-IO. Of a new file, whether
-    /// programs write its image by descriptors of their own.
+    /// a program wrote its image by descriptors of its own.
     pub(crate) is_shared: bool,
-    /// Owner and group of an image that programs write, as it was handed to them: others are those that a program gave it.
+    /// Owner and group of an image that a program wrote, as it was handed to it: others are those that the program gave it.
     pub(crate) begun_as: Option<(u32, u32)>,
     /// The number of the redo log, of an update.
     pub(crate) log: u64,
@@ -102,6 +102,12 @@ impl Journal {
             image: None,
             error: None,
         }
+    }
+
+    /// Returns whether it is that of a new file whose image a program wrote by descriptors of its own. Earlier versions of forebay made such
+    /// items; `recover` asks about them.
+    pub(crate) fn is_program_image(&self) -> bool {
+        self.kind == ItemKind::Create && self.is_shared
     }
 
     pub(crate) fn destination(&self) -> PathBuf {

@@ -137,8 +137,8 @@ fn discard_superseded(
         let found = items.iter().find(|(_, id)| *id == status.id);
         let journal = found.and_then(|(folder, id)| Some((folder, read_journal(folder, id).ok()?)));
         let is_superseded = match &journal {
-            // Programs may still write it: it is newer than what is sealed.
-            Some((_, journal)) if journal.image.is_none() => false,
+            // Only the user removes it.
+            Some((_, journal)) if journal.is_program_image() => false,
             _ if options.dry_run => true,
             Some((_, journal)) => publication::order(Some(area), journal)? == PublishOrder::Superseded,
             None => false,
@@ -204,11 +204,17 @@ fn recover_item(
         ItemKind::Create => recover_create::judge(recovery, &journal),
         ItemKind::Update => recover_update::judge(recovery, &journal),
     };
-    let verdict = verdict.unwrap_or_else(RecoverVerdict::Refuse);
+    let mut verdict = verdict.unwrap_or_else(RecoverVerdict::Refuse);
+    if let RecoverVerdict::SealAnew = verdict {
+        (journal.image, journal.published) = (None, None);
+        status.error =
+            Some("bytes were changed after they were sealed: they are sealed again as they are".to_owned());
+        verdict = RecoverVerdict::Finish;
+    }
     let done = match (&verdict, options.dry_run) {
         (RecoverVerdict::Refuse(_), _) | (_, true) => Ok(()),
         (RecoverVerdict::Discard, false) => discard_item(folder, id, &journal),
-        (RecoverVerdict::Finish, false) => match journal.kind {
+        (RecoverVerdict::Finish | RecoverVerdict::SealAnew, false) => match journal.kind {
             ItemKind::Create => recover_create::finish(recovery, &mut journal),
             ItemKind::Update => recover_update::finish(recovery, &journal),
         }
@@ -219,7 +225,7 @@ fn recover_item(
             status.error = Some(error.at(status.destination.display()).to_string());
             recovered.refused.push(status);
         }
-        (RecoverVerdict::Finish, Ok(())) => recovered.finished.push(status),
+        (RecoverVerdict::Finish | RecoverVerdict::SealAnew, Ok(())) => recovered.finished.push(status),
         (RecoverVerdict::Discard, Ok(())) => recovered.discarded.push(status),
     }
     // Where the user has had enough, the rest is left as it is.

@@ -13,10 +13,10 @@ use crate::{
     journal::{ImageSums, Journal},
     publication::{self, PublishOrder, PublishTurn},
     publish,
-    range_set::held_of,
+    range_set::{RangeSet, held_of},
     recovery::{RecoverVerdict, Recovery},
     room::write_journal,
-    stamp::{FileStamp, now_ns},
+    stamp::FileStamp,
     status::ItemState,
     survey::{item_ids, read_journal},
     writer_lease::has_writers,
@@ -27,11 +27,14 @@ const RUN_BYTES: u64 = 8 << 20;
 
 /// What is to become of the file.
 pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<RecoverVerdict> {
+    if journal.is_program_image() {
+        return judge_program_image(recovery, journal);
+    }
     if journal.is_published()? {
         return Ok(RecoverVerdict::Finish);
     }
     if journal.image.is_none() {
-        return if journal.is_shared { judge_unsealed(recovery) } else { Ok(RecoverVerdict::Discard) };
+        return Ok(RecoverVerdict::Discard);
     }
     let temporary = journal.temporary().map(|path| path.exists());
     if !journal.passed.is_empty() && temporary != Some(true) {
@@ -53,22 +56,68 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
     })
 }
 
-/// What is to become of a file that programs wrote and that nobody has sealed: as without staging, what they have written is there.
-fn judge_unsealed(recovery: &Recovery<'_>) -> Result<RecoverVerdict> {
-    let Ok(image) = open_image(recovery.folder, recovery.id) else { return Ok(RecoverVerdict::Discard) };
+/// Decides about a file that a program wrote to the area by descriptors of its own, which earlier versions of forebay staged. Nothing says
+/// whether the destination is newer, so nothing is done with it unless the user asks for it by name.
+fn judge_program_image(recovery: &Recovery<'_>, journal: &Journal) -> Result<RecoverVerdict> {
+    if !recovery.is_forced {
+        let what = "was staged by 'forebay run --stage-writes' of an earlier version";
+        return Ok(RecoverVerdict::Refuse(recovery.changed(what)));
+    }
+    let discards = format!("'--discard {}' forgets what was staged", recovery.id);
+    let image = open_image(recovery.folder, recovery.id).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => error.hint(discards),
+        _ => error,
+    })?;
     if has_writers(&image)? {
         let error = Error::new(ErrorKind::Unavailable, "is still open for writing by a process");
         return Ok(RecoverVerdict::Refuse(error.hint("recover again after its end")));
     }
-    if recovery.is_same_boot || recovery.is_forced {
-        return Ok(RecoverVerdict::Finish);
-    }
-    Ok(RecoverVerdict::Refuse(
-        recovery.changed("may not be whole: the machine went down before it was sealed"),
-    ))
+    Ok(match &journal.image {
+        Some(sealed) if !is_as_sealed(&image, sealed)? => RecoverVerdict::SealAnew,
+        _ => RecoverVerdict::Finish,
+    })
 }
 
-/// Seals a file that programs wrote.
+/// Returns whether `image` holds the bytes that were sealed, and zeros everywhere else.
+fn is_as_sealed(image: &File, sealed: &ImageSums) -> Result<bool> {
+    let len = image.metadata().map_err(Error::from_io)?.len();
+    if len != sealed.len {
+        return Ok(false);
+    }
+    let mut buffer = Vec::new();
+    for stretch in stretches(sealed, RUN_BYTES) {
+        match read_verified(image, sealed, stretch, &mut buffer, |_, _| Ok(())) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
+            read => read?,
+        }
+    }
+    let held = RangeSet::of(&sealed.held);
+    for (start, end) in held_of(image, len).ranges() {
+        for (from, until, _) in held.pieces(start, end).into_iter().filter(|piece| !piece.2) {
+            if !has_zeros(image, from, until, &mut buffer)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Returns whether all bytes of `image` from `start` to `end` are zeros.
+fn has_zeros(image: &File, start: u64, end: u64, buffer: &mut Vec<u8>) -> Result<bool> {
+    let mut at = start;
+    while at < end {
+        let step = (end - at).min(RUN_BYTES);
+        buffer.resize(usize::try_from(step).unwrap_or(0), 0);
+        image.read_exact_at(buffer, at).map_err(Error::from_io)?;
+        if buffer.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += step;
+    }
+    Ok(true)
+}
+
+/// Seals a file that a program wrote, as it is now. Its place among others for the same destination stays the one that it had.
 fn seal(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<ImageSums> {
     let image = open_image(recovery.folder, recovery.id)?;
     let facts = image.metadata().map_err(Error::from_io)?;
@@ -77,8 +126,7 @@ fn seal(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<ImageSums> {
     journal.mode = facts.permissions().mode() & 0o7777;
     journal.image = Some(sums.clone());
     journal.state = ItemState::Sealed;
-    journal.sealed_ns = now_ns();
-    journal.expected.push(FileStamp::at(&journal.destination())?);
+    journal.sealed_ns = journal.order_ns();
     write_journal(recovery.folder, recovery.id, journal, true)?;
     Ok(sums)
 }
@@ -89,7 +137,7 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal) -> Result<(
     if !journal.is_published()? {
         let image = match journal.image.clone() {
             Some(image) => image,
-            None if journal.is_shared => seal(recovery, journal)?,
+            None if journal.is_program_image() => seal(recovery, journal)?,
             None => return Ok(()),
         };
         let held = open_image(recovery.folder, recovery.id)?;

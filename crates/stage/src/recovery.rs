@@ -12,6 +12,8 @@ use crate::stamp::FileStamp;
 pub(crate) enum RecoverVerdict {
     /// Its bytes go to the destination.
     Finish,
+    /// The same for bytes that were changed after their seal: they are sealed again as they are.
+    SealAnew,
     /// It was never promised to anybody, or is there already.
     Discard,
     /// Somebody has to choose.

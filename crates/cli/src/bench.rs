@@ -41,14 +41,20 @@ pub(crate) fn run(context: &Context, args: &BenchCommandArgs) -> Result<u8> {
         return Ok(code);
     }
     tell(context, &outcome)?;
+    for error in &outcome.unsupported {
+        exit::report(error, context.json.then_some(&mut std::io::stdout()));
+    }
     if let Some(error) = outcome.failed.take() {
         return Err(error);
     }
-    Ok(if outcome.is_complete() && !interrupt.is_wanted() { exit::SUCCESS } else { exit::INTERRUPTED })
+    if !outcome.is_complete() || interrupt.is_wanted() {
+        return Ok(exit::INTERRUPTED);
+    }
+    Ok(outcome.unsupported.first().map_or(exit::SUCCESS, |error| exit::code_of(error.kind())))
 }
 
 fn tell(context: &Context, outcome: &BenchOutcome) -> Result<()> {
-    if outcome.runs.is_empty() && outcome.kernels.is_empty() && outcome.text.is_none() {
+    if outcome.runs.is_empty() && outcome.text.is_none() {
         return Ok(());
     }
     for note in &outcome.notes {

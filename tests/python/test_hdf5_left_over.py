@@ -1,16 +1,21 @@
-"""Staged writes to HDF5 files that a process leaves: forked and ended by `_exit`."""
+"""Staged writes to HDF5 files that a process leaves: killed, or forked and ended by `_exit`."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 
-from hdf5_programs import LIMIT, driver, plain, run
+from hdf5_programs import LIMIT, driver, plain, run, start
+
+COUNT = 300_000
 
 
 @pytest.fixture
@@ -31,6 +36,109 @@ def recover(area: Path, *flags: str) -> dict[str, int]:
 
 
 NOTHING = {"finished": 0, "discarded": 0, "refused": 0}
+ONE_FINISHED = {"finished": 1, "discarded": 0, "refused": 0}
+
+
+def left_by_a_killed_process(tmp_path: Path, path: Path, userblock: int = 0) -> dict[str, str]:
+    """Makes a file of zeros, over which a killed process has flushed sevens that are in the staging area alone; the environment of
+    programs that use that area."""
+    with h5py.File(path, "w", userblock_size=userblock) as file:
+        file["x"] = np.zeros(COUNT)
+    environment = driver(path.parent, tmp_path / "fast", FOREBAY_DELAY_CLOSE=1)
+    source = """
+        import sys, os, signal, h5py
+        file = h5py.File(sys.argv[1], "r+")
+        file["x"][:] = 7
+        file.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    writer = start(source, environment | {"FOREBAY_STAGE_PAUSED": "true"}, path)
+    writer.communicate(timeout=LIMIT)
+    assert writer.returncode == -signal.SIGKILL
+    assert values(path) == {0}, "nothing is in the file yet"
+    return environment
+
+
+def values(path: Path) -> set[float]:
+    """The values in the file itself, whatever is staged for it."""
+    with h5py.File(path, locking=False) as file:
+        return set(file["x"][:])
+
+
+OPEN = """
+    import sys, json, h5py
+    path, mode = sys.argv[1:]
+    try:
+        with h5py.File(path, mode) as file:
+            print(json.dumps(["opened", len(file)]))
+    except OSError as error:
+        print(json.dumps([type(error).__name__, str(error)]))
+"""
+
+
+def test_what_was_flushed_outlives_an_open_for_replacing_that_fails(tmp_path: Path, files: Path) -> None:
+    path = files / "a.h5"
+    program = shutil.which("sleep")
+    assert program
+    environment = left_by_a_killed_process(tmp_path, path, userblock=1 << 20)
+    # A file that runs cannot be opened for writing, by root either: its user block is a program.
+    with open(path, "r+b") as file:
+        kept = path.stat()
+        file.write(Path(program).read_bytes())
+    os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    path.chmod(0o755)
+    running = subprocess.Popen([path, "300"])
+    try:
+        said, _ = run(OPEN, environment, path, "w")
+    finally:
+        running.kill()
+        running.wait()
+    assert said[0] == "OSError" and "Text file busy" in said[1], said
+    assert sum(recover(tmp_path / "fast", "--dry-run").values()) == 1, "the writes are still there"
+
+
+def test_what_was_flushed_outlives_a_delete_that_fails(tmp_path: Path, files: Path) -> None:
+    path = files / "a.h5"
+    environment = left_by_a_killed_process(tmp_path, path)
+    delete = """
+        import sys, ctypes, h5py
+        hdf5 = ctypes.CDLL([line.split()[-1] for line in open("/proc/self/maps") if "/libhdf5-" in line][0])
+        h5py.h5.get_libversion()
+        hdf5.H5FDdelete.argtypes = [ctypes.c_char_p, ctypes.c_int64]
+        print(hdf5.H5FDdelete(sys.argv[1].encode(), 0))
+    """
+    if subprocess.run(["chattr", "+i", path], capture_output=True).returncode == 0:
+        try:
+            assert run(delete, environment, path)[0] < 0
+        finally:
+            subprocess.run(["chattr", "-i", path], check=True)
+        assert recover(tmp_path / "fast", "--dry-run") == ONE_FINISHED
+    assert run(delete, environment, path)[0] == 0
+    assert not path.exists() and recover(tmp_path / "fast") == NOTHING
+
+
+def test_a_file_that_was_replaced_has_none_of_what_a_killed_process_flushed_before(tmp_path: Path, files: Path) -> None:
+    path = files / "a.h5"
+    environment = left_by_a_killed_process(tmp_path, path)
+    replace = "import sys, h5py, numpy as np\nwith h5py.File(sys.argv[1], 'w') as file:\n    file['x'] = np.full(10, 3.0)"
+    assert run(replace, environment, path)[1] == ""
+    assert recover(tmp_path / "fast") == NOTHING
+    assert values(path) == {3}
+
+
+def test_a_file_with_writes_of_a_killed_process_is_not_read_before_recover(tmp_path: Path, files: Path) -> None:
+    path = files / "a.h5"
+    environment = left_by_a_killed_process(tmp_path, path)
+    for mode in ("r", "r+"):
+        said, err = run(OPEN, environment, path, mode)
+        assert said[0] == "BlockingIOError" and f"forebay recover {tmp_path / 'fast'}" in said[1] + err, said
+    swmr = OPEN.replace("h5py.File(path, mode)", "h5py.File(path, mode, libver='latest', swmr=True)")
+    assert run(swmr, environment, path, "r")[0][0] == "BlockingIOError"
+    # A program that knows of no staging area reads the file as it is.
+    assert run(OPEN, driver(files), path, "r") == (["opened", 1], "")
+    assert recover(tmp_path / "fast") == ONE_FINISHED
+    assert run(OPEN, environment, path, "r") == (["opened", 1], "")
+    assert values(path) == {7}
 
 
 WORKERS = """

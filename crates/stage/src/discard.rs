@@ -12,6 +12,12 @@ use crate::{
     survey::{facts_in, item_ids, read_journal},
 };
 
+/// A file whose items are forgotten once it has been replaced or removed, as it was before.
+#[derive(Clone, Debug)]
+pub struct PreparedDiscard {
+    pub(crate) file: WantedFile,
+}
+
 /// Removes an item with what it has beside its destination.
 pub(crate) fn discard_item(folder: &OwnFolder, id: &str, journal: &Journal) -> Result<()> {
     if let Some(temporary) = journal.temporary() {

@@ -76,6 +76,7 @@ mod writer_lease;
 
 pub use area::Area;
 pub use completion::Completion;
+pub use discard::PreparedDiscard;
 pub use program_image::ProgramImage;
 pub use program_images::{ImageTotals, ImagesLeft, ProgramImages};
 pub use program_move::MoveMark;

@@ -33,4 +33,4 @@ mod sec2;
 mod settle;
 
 pub use driver::{H5PLget_plugin_info, H5PLget_plugin_type, forebay_vfd_class_v1};
-pub use ranks_opening::forebay_vfd_settle_v1;
+pub use ranks_opening::forebay_vfd_settle_v2;

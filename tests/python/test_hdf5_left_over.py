@@ -1,4 +1,4 @@
-"""Staged writes to HDF5 files that a process leaves: killed, or forked and ended by `_exit`."""
+"""Staged writes to HDF5 files that a process leaves: killed, forked and ended by `_exit`, or with a paused area."""
 
 from __future__ import annotations
 
@@ -139,6 +139,26 @@ def test_a_file_with_writes_of_a_killed_process_is_not_read_before_recover(tmp_p
     assert recover(tmp_path / "fast") == ONE_FINISHED
     assert run(OPEN, environment, path, "r") == (["opened", 1], "")
     assert values(path) == {7}
+
+
+def test_a_process_with_a_paused_area_opens_its_own_closed_file_again_and_drains_no_other(tmp_path: Path, files: Path) -> None:
+    source = """
+        import sys, json, time, h5py, numpy as np
+        folder = sys.argv[1]
+        for name in ("a", "b"):
+            with h5py.File(f"{folder}/{name}.h5", "w") as file:
+                file["x"] = np.arange(300_000)
+        start = time.monotonic()
+        read = []
+        for mode in ("r", "r+"):
+            with h5py.File(f"{folder}/a.h5", mode) as file:
+                read.append(bool((file["x"][:] == np.arange(300_000)).all()))
+        with open(f"{folder}/b.h5", "rb") as other:
+            print(json.dumps([read, time.monotonic() - start < 60, len(other.read()) < 1_000_000]))
+    """
+    paused = driver(files, tmp_path / "fast", FOREBAY_DELAY_CLOSE=1, FOREBAY_STAGE_PAUSED="true")
+    assert run(source, paused, files) == ([[True, True], True, True], "")
+    assert values(files / "b.h5") == set(range(300_000)), "drained by the end of the process"
 
 
 WORKERS = """

@@ -15,7 +15,7 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     discard::{PreparedDiscard, discard_deserted},
-    drainers::Forced,
+    drainers::{AwaitedDrains, Forced},
     engine::EngineCell,
     image_state::{ImageState, ItemNames},
     item_name::WantedFile,
@@ -214,6 +214,12 @@ impl Area {
             thread::sleep(LOOK_EVERY);
         }
         Ok(true)
+    }
+
+    /// Drains what this process has for `destination`, paused or not, until the answer is dropped; `None` where it has nothing.
+    pub fn await_drains(&self, destination: &Path) -> Result<Option<AwaitedDrains>> {
+        let Some(engine) = self.cell.peek() else { return Ok(None) };
+        Ok(engine.shared.await_drains(&WantedFile::at(destination)?))
     }
 
     /// Forgets what closed items and killed processes have for `destination`, which somebody is about to replace; an error where

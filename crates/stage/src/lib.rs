@@ -77,6 +77,7 @@ mod writer_lease;
 pub use area::Area;
 pub use completion::Completion;
 pub use discard::PreparedDiscard;
+pub use drainers::AwaitedDrains;
 pub use program_image::ProgramImage;
 pub use program_images::{ImageTotals, ImagesLeft, ProgramImages};
 pub use program_move::MoveMark;

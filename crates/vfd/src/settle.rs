@@ -9,7 +9,7 @@ use std::{
 
 use forebay_plugin::WarnOnce;
 use forebay_source::{Error, ErrorKind, Result};
-use forebay_stage::{Area, ItemState, PreparedDiscard};
+use forebay_stage::{Area, AwaitedDrains, ItemState, PreparedDiscard};
 use rustix::event::{PollFd, Timespec, poll};
 
 use crate::process;
@@ -82,6 +82,7 @@ pub(crate) fn wait_until_settled(
 
 fn wait(area: &Arc<Area>, destination: &Path, opening: SettledOpening) -> Result<SettledFile> {
     let start = Instant::now();
+    let mut awaited = None;
     loop {
         // A file that a process still has open is left to HDF5's locks, as ever.
         let trouble = match area.pending(destination) {
@@ -99,6 +100,8 @@ fn wait(area: &Arc<Area>, destination: &Path, opening: SettledOpening) -> Result
                 Err(error) if start.elapsed() > DISCARD_LIMIT => return Err(error),
                 Err(_) => {}
             },
+            // Nobody resumes the drains of this process while it waits here: they go on as in a flush.
+            None if awaited.is_none() => awaited = area.await_drains(destination)?,
             None => {}
         }
         if start.elapsed() > SILENT {
@@ -110,7 +113,9 @@ fn wait(area: &Arc<Area>, destination: &Path, opening: SettledOpening) -> Result
             let error = Error::new(ErrorKind::Unavailable, what).at(destination.display());
             return Err(error.because(system(libc::EAGAIN)).hint("see `forebay stage ls`"));
         }
-        pause().map_err(|error| error.at(destination.display()))?;
+        if !awaited.as_ref().is_some_and(AwaitedDrains::work) {
+            pause().map_err(|error| error.at(destination.display()))?;
+        }
     }
 }
 

@@ -23,9 +23,9 @@ Examples:
   forebay recover --discard 5b2c81d0-93ab…          forget what was staged
 
 New files that were sealed are published; updates are replayed from their log; what was never sealed is removed. Where others \
-have changed a destination since, nothing is done until --apply or --discard says what. Nor with files that \
-`forebay run --stage-writes` of an earlier version staged: --apply seals and publishes one as it is. Items of processes that still run, and of \
-other machines, are left to them. It may be interrupted and run again.
+have changed a destination since, nothing is done until --apply or --discard says what. Nor with files that `forebay run \
+--stage-writes` of an earlier version staged: --apply seals and publishes one as it is. Items of processes that still run, and \
+of other machines, are left to them. It may be interrupted and run again.
 
 JSON: finished, discarded, refused, in_use: lists of items as of `stage ls`; interrupted.";
 

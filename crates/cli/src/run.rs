@@ -66,7 +66,9 @@ pub(crate) struct RunArgs {
 /// Runs `forebay run`; it returns only where the program was not put in place of this process.
 pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
     if args.stage_writes {
-        return Err(stage_writes_was_removed());
+        let what = "--stage-writes was removed: plain writes of a program go straight to their destinations";
+        let hint = "write through forebay.stage, or stage HDF5 files by `forebay run --hdf5 --stage AREA`";
+        return Err(Error::new(ErrorKind::Invalid, what).hint(hint));
     }
     // What is configured counts, unless plug-ins are named.
     let named = args.hdf5.as_ref().filter(|plugins| *plugins != "auto");
@@ -75,13 +77,10 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
     let (program, rest) = args.program.split_first().expect("clap asks for one");
     if TransparentRun::is_asked_for(&settings) {
         args.report.as_deref().map_or(Ok(()), check_report_file)?;
-        if args.hdf5.is_some() {
-            check_stage_area(&settings)?;
-        }
         let plugins = &PluginFolder::find()?;
         let (settings, overrides) = (&settings, &overrides);
-        let hdf5 = args.hdf5.is_some();
-        let request = RunRequest { program, args: rest, settings, overrides, plugins, hdf5 };
+        let request =
+            RunRequest { program, args: rest, settings, overrides, plugins, hdf5: args.hdf5.is_some() };
         let form = match (args.quiet, context.json) {
             (true, _) => SummaryForm::Quiet,
             (false, true) => SummaryForm::Json,
@@ -105,14 +104,6 @@ pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
     let (error, code) = forebay_launch::exec(program, rest, &found.set);
     say(&error.to_string());
     Ok(code)
-}
-
-/// Error for `--stage-writes`, which staged the plain writes of any program.
-fn stage_writes_was_removed() -> Error {
-    let what = "--stage-writes was removed: plain writes of a program go straight to their destinations";
-    let hint =
-        "leave it out; write through forebay.stage, or stage HDF5 files by `forebay run --hdf5 --stage AREA`";
-    Error::new(ErrorKind::Invalid, what).hint(hint)
 }
 
 /// Why there is nothing to run the program with.

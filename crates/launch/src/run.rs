@@ -22,6 +22,7 @@ use crate::{
     plugins::PluginFolder,
     program_reach::program_reach,
     shared_tiers::{check_apart, shared_tiers},
+    stage_area::check_stage_area,
     supervise::{BlockedSignals, ProgramEnd, supervise},
     tier_warnings::tier_warnings,
     variables::{LaunchVariables, escaped},
@@ -135,6 +136,9 @@ impl<'a> TransparentRun<'a> {
     /// Prepares the run that `request` asks for: the folder in which its processes meet, the tiers, the variables.
     pub fn prepare(request: RunRequest<'a>) -> Result<Self> {
         let origin = folder_of(request.settings)?;
+        if request.hdf5 {
+            check_stage_area(request.settings)?;
+        }
         let (tiers, warnings) = shared_tiers(&request.settings.config.tiers);
         check_apart(&tiers, Path::new(&origin))?;
         let library = request.plugins.preload()?;

@@ -1,13 +1,19 @@
 //! How many bytes a mount may hold.
 
 use std::{
-    fs, io,
-    os::unix::fs::MetadataExt,
+    ffi::OsStr,
+    io,
+    os::unix::ffi::OsStrExt,
     path::Path,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use rustix::io::Errno;
+use rustix::{
+    fs::{AtFlags, Dir, FileType, statat},
+    io::Errno,
+};
+
+use crate::origin_folder::OriginFolder;
 
 /// A limit to the lengths of all files together, as a file system has that is full some time.
 #[derive(Debug)]
@@ -18,8 +24,8 @@ pub(crate) struct MountCapacity {
 
 impl MountCapacity {
     /// Counts what lies in `folder`, unless there is no limit.
-    pub(crate) fn new(folder: &Path, limit: Option<u64>) -> io::Result<Self> {
-        let used = if limit.is_some() { total_len(folder)? } else { 0 };
+    pub(crate) fn new(folder: &OriginFolder, limit: Option<u64>) -> io::Result<Self> {
+        let used = if limit.is_some() { total_len(folder, Path::new(""))? } else { 0 };
         Ok(Self { limit, used: Mutex::new(used) })
     }
 
@@ -64,17 +70,34 @@ impl MountCapacity {
     }
 }
 
-/// The lengths of all files in `folder` together.
-fn total_len(folder: &Path) -> io::Result<u64> {
+/// Adds up the lengths of all files below `path`. What is removed meanwhile does not count.
+fn total_len(folder: &OriginFolder, path: &Path) -> io::Result<u64> {
+    let opened = match folder.folder(path) {
+        Err(error) if !path.as_os_str().is_empty() && is_gone(&error) => return Ok(0),
+        opened => opened?,
+    };
     let mut total = 0u64;
-    for entry in fs::read_dir(folder)? {
+    for entry in Dir::read_from(&opened)? {
         let entry = entry?;
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            total = total.saturating_add(total_len(&entry.path())?);
-        } else if kind.is_file() {
-            total = total.saturating_add(entry.metadata()?.size());
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
         }
+        let found = match statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => continue,
+            found => found?,
+        };
+        let len = match FileType::from_raw_mode(found.st_mode) {
+            FileType::Directory => total_len(folder, &path.join(OsStr::from_bytes(name.to_bytes())))?,
+            FileType::RegularFile => u64::try_from(found.st_size).unwrap_or(0),
+            _ => 0,
+        };
+        total = total.saturating_add(len);
     }
     Ok(total)
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    let gone = [Errno::NOENT, Errno::STALE].map(|errno| Some(errno.raw_os_error()));
+    gone.contains(&error.raw_os_error())
 }

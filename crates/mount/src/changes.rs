@@ -4,19 +4,21 @@ use std::{
     ffi::OsStr,
     fs::{self, File, Metadata},
     io,
-    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown},
+    os::unix::fs::{FileExt, MetadataExt, PermissionsExt, fchown},
     path::Path,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Instant,
 };
 
 use fuser::{Errno, FileAttr, FileHandle, INodeNo, RenameFlags};
-use rustix::fs::{AtFlags, CWD, OFlags, RenameFlags as BelowFlags, futimens, utimensat};
+use rustix::fs::{AtFlags, OFlags, RenameFlags as BelowFlags, futimens};
 
 use crate::{
     attributes::{AttributeChanges, attributes},
     handles::{OpenFile, OpenHandle},
-    slow::{Access, Slow, has},
+    pinned_entry::PinnedEntry,
+    slow::{Slow, has},
+    slow_options::MountAccess,
 };
 
 /// Who makes a file, and with which permissions.
@@ -31,9 +33,9 @@ impl Slow {
     /// The error that a write gets for now, if any.
     pub(crate) fn check_writable(&self) -> Result<(), Errno> {
         match (self.access, self.refusal.load(Relaxed)) {
-            (Access::Writable, 0) => Ok(()),
-            (Access::Writable, errno) => Err(Errno::from_i32(errno.into())),
-            (Access::ReadOnly, _) => Err(Errno::EROFS),
+            (MountAccess::Writable { .. }, 0) => Ok(()),
+            (MountAccess::Writable { .. }, errno) => Err(Errno::from_i32(errno.into())),
+            (MountAccess::ReadOnly, _) => Err(Errno::EROFS),
         }
     }
 
@@ -93,25 +95,16 @@ impl Slow {
     ) -> Result<(FileAttr, OpenHandle), Errno> {
         let path = self.child(parent, name)?;
         self.change(&self.tally.creates, || {
-            let below = self.folder.join(&path);
-            let mut options = File::options();
-            // Written to anyway: whoever makes a file has it open for that, whatever its permissions are.
-            options.read(true).write(true).mode(maker.mode & 0o7777);
-            let file = match options.create_new(true).open(&below) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !has(flags, OFlags::EXCL) => {
-                    options.create_new(false).open(&below)?
-                }
-                made => {
-                    let file = made?;
-                    give_to(&below, maker)?;
-                    // Ours is another umask than that of the program.
-                    file.set_permissions(fs::Permissions::from_mode(maker.mode & 0o7777))?;
-                    file
-                }
-            };
-            if has(flags, OFlags::TRUNC) {
-                self.truncate(&file, 0)?;
+            // Open for writing as well: whoever makes a file may write it, whatever its permissions are.
+            let file = self.pinned(parent)?.create_file(name).map_err(|error| match error.kind() {
+                // Made by others after the kernel had looked: it looks again, and checks the permissions of what it finds.
+                io::ErrorKind::AlreadyExists if !has(flags, OFlags::EXCL) => Errno::ESTALE,
+                _ => error.into(),
+            })?;
+            if is_root() {
+                fchown(&file, Some(maker.uid), Some(maker.gid))?;
             }
+            file.set_permissions(fs::Permissions::from_mode(maker.mode & 0o7777))?;
             let found = file.metadata()?;
             let node = self.nodes.number(&path, &found);
             Ok((attributes(node, &found)?, OpenHandle::File(OpenFile::new(node, file))))
@@ -126,11 +119,11 @@ impl Slow {
     ) -> Result<FileAttr, Errno> {
         let path = self.child(parent, name)?;
         self.change(&self.tally.creates, || {
-            let below = self.folder.join(&path);
-            fs::DirBuilder::new().mode(maker.mode & 0o7777).create(&below)?;
-            give_to(&below, maker)?;
-            fs::set_permissions(&below, fs::Permissions::from_mode(maker.mode & 0o7777))?;
-            self.noted(&path, &fs::symlink_metadata(&below)?)
+            let folder = self.pinned(parent)?;
+            let made = folder.create_folder(name)?;
+            give_to(&made, maker)?;
+            made.set_mode(maker.mode)?;
+            self.noted(&path, &folder.entry(name)?.found)
         })
     }
 
@@ -143,20 +136,19 @@ impl Slow {
     ) -> Result<FileAttr, Errno> {
         let path = self.child(parent, name)?;
         self.change(&self.tally.creates, || {
-            let below = self.folder.join(&path);
-            std::os::unix::fs::symlink(target, &below)?;
-            give_to(&below, maker)?;
-            self.noted(&path, &fs::symlink_metadata(&below)?)
+            let folder = self.pinned(parent)?;
+            give_to(&folder.create_link(name, target)?, maker)?;
+            self.noted(&path, &folder.entry(name)?.found)
         })
     }
 
     /// Gives a file another name besides.
     pub(crate) fn link(&self, node: INodeNo, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
-        let (from, path) = (self.below(node)?, self.child(parent, name)?);
+        let path = self.child(parent, name)?;
         self.change(&self.tally.creates, || {
-            let below = self.folder.join(&path);
-            fs::hard_link(from, &below)?;
-            self.noted(&path, &fs::symlink_metadata(&below)?)
+            let folder = self.pinned(parent)?;
+            self.pinned(node)?.link_to(&folder, name)?;
+            self.noted(&path, &folder.entry(name)?.found)
         })
     }
 
@@ -164,18 +156,13 @@ impl Slow {
         attributes(self.nodes.number(path, found), found)
     }
 
-    /// Removes a name by `remove`: that of a file, or that of an empty folder.
-    pub(crate) fn remove(
-        &self,
-        parent: INodeNo,
-        name: &OsStr,
-        remove: fn(&Path) -> io::Result<()>,
-    ) -> Result<(), Errno> {
+    /// Removes the name of a file, or with `AtFlags::REMOVEDIR` that of an empty directory.
+    pub(crate) fn remove(&self, parent: INodeNo, name: &OsStr, flags: AtFlags) -> Result<(), Errno> {
         let path = self.child(parent, name)?;
         self.change(&self.tally.removes, || {
-            let below = self.folder.join(&path);
-            let found = fs::symlink_metadata(&below)?;
-            remove(&below)?;
+            let folder = self.pinned(parent)?;
+            let found = folder.entry(name)?.found;
+            folder.remove(name, flags)?;
             self.is_gone(&path, &found);
             Ok(())
         })
@@ -202,10 +189,10 @@ impl Slow {
             _ => return Err(Errno::EINVAL),
         };
         self.change(&self.tally.renames, || {
-            let (source, target) = (self.folder.join(&from), self.folder.join(&to));
-            let moved = fs::symlink_metadata(&source)?;
-            let replaced = fs::symlink_metadata(&target).ok();
-            rustix::fs::renameat_with(CWD, &source, CWD, &target, flags).map_err(io::Error::from)?;
+            let (source, target) = (self.pinned(parent)?, self.pinned(new_parent)?);
+            let moved = source.entry(name)?.found;
+            let replaced = target.entry(new_name).ok().map(|entry| entry.found);
+            source.rename(name, (&target, new_name), flags)?;
             let is_same = |found: &Metadata| (found.dev(), found.ino()) == (moved.dev(), moved.ino());
             if let Some(found) = replaced.filter(|found| !is_same(found)) {
                 self.is_gone(&to, &found);
@@ -231,8 +218,8 @@ impl Slow {
             let open = handle.and_then(|handle| self.handles.get(handle));
             match open.as_deref() {
                 Some(OpenHandle::File(open)) => self.apply_open(&open.file, changes),
-                _ => match (self.below(node), self.handles.file_of(node)) {
-                    (Ok(path), _) => self.apply(&path, changes),
+                _ => match (self.pinned(node), self.handles.file_of(node)) {
+                    (Ok(entry), _) => self.apply(&entry, changes),
                     (Err(_), Some(open)) => self.apply_open(&open.file, changes),
                     (Err(errno), None) => Err(errno),
                 },
@@ -241,18 +228,21 @@ impl Slow {
         self.attributes(node)
     }
 
-    fn apply(&self, path: &Path, changes: AttributeChanges) -> Result<(), Errno> {
+    fn apply(&self, entry: &PinnedEntry, changes: AttributeChanges) -> Result<(), Errno> {
         if let Some(len) = changes.len {
-            self.truncate(&File::options().write(true).open(path)?, len)?;
+            if !entry.found.is_file() {
+                return Err(Errno::EINVAL);
+            }
+            self.truncate(&entry.reopen(OFlags::WRONLY)?, len)?;
         }
         if changes.uid.is_some() || changes.gid.is_some() {
-            lchown(path, changes.uid, changes.gid)?;
+            entry.set_owner(changes.uid, changes.gid)?;
         }
         if let Some(mode) = changes.mode {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777))?;
+            entry.set_mode(mode)?;
         }
         if let Some(times) = changes.times() {
-            utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
+            entry.set_times(&times)?;
         }
         Ok(())
     }
@@ -262,7 +252,7 @@ impl Slow {
             self.truncate(file, len)?;
         }
         if changes.uid.is_some() || changes.gid.is_some() {
-            std::os::unix::fs::fchown(file, changes.uid, changes.gid)?;
+            fchown(file, changes.uid, changes.gid)?;
         }
         if let Some(mode) = changes.mode {
             file.set_permissions(fs::Permissions::from_mode(mode & 0o7777))?;
@@ -279,10 +269,184 @@ impl Slow {
     }
 }
 
-/// Makes what was just made belong to its maker: only root makes files for others.
-fn give_to(path: &Path, maker: Maker) -> io::Result<()> {
-    if rustix::process::geteuid().is_root() {
-        lchown(path, Some(maker.uid), Some(maker.gid))?;
+/// Gives what was just made to its maker.
+fn give_to(made: &PinnedEntry, maker: Maker) -> io::Result<()> {
+    if is_root() { made.set_owner(Some(maker.uid), Some(maker.gid)) } else { Ok(()) }
+}
+
+/// True where this process may give files to others.
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        os::unix::fs::symlink,
+        path::PathBuf,
+        sync::Arc,
+        time::{Duration, SystemTime},
+    };
+
+    use fuser::{OpenFlags, TimeOrNow};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{MountUsers, SlowMountOptions, counters::MountTally};
+
+    const ROOT: INodeNo = INodeNo::ROOT;
+    const MAKER: Maker = Maker { uid: 0, gid: 0, mode: 0o644 };
+
+    /// A directory `shown` that can be written to, and others beside it.
+    struct Place {
+        around: TempDir,
+        slow: Slow,
     }
-    Ok(())
+
+    impl Place {
+        fn for_users(users: MountUsers) -> Self {
+            let around = TempDir::new().unwrap();
+            fs::create_dir_all(around.path().join("shown/deep")).unwrap();
+            fs::write(around.path().join("shown/f"), "shown").unwrap();
+            fs::write(around.path().join("shown/deep/g"), "shown").unwrap();
+            fs::create_dir(around.path().join("private")).unwrap();
+            fs::write(around.path().join("private/g"), "secret").unwrap();
+            fs::set_permissions(around.path().join("private/g"), fs::Permissions::from_mode(0o600)).unwrap();
+            let access = MountAccess::Writable { capacity: None };
+            let options = SlowMountOptions { access, users, ..SlowMountOptions::default() };
+            let slow = Slow::new(&around.path().join("shown"), options, Arc::new(MountTally::new())).unwrap();
+            Self { around, slow }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.around.path().join(name)
+        }
+
+        fn node(&self, parent: INodeNo, name: &str) -> INodeNo {
+            self.slow.find(parent, OsStr::new(name)).unwrap().ino
+        }
+
+        /// Puts a link to `target` where the kernel has found something else.
+        fn swap(&self, name: &str, target: &str) {
+            fs::rename(self.path(name), self.path("moved")).unwrap();
+            symlink(self.path(target), self.path(name)).unwrap();
+        }
+
+        /// Everything that can be seen of `private`.
+        fn private(&self) -> (Vec<PathBuf>, Vec<u8>, u32, SystemTime) {
+            let entries = fs::read_dir(self.path("private")).unwrap();
+            let found = fs::metadata(self.path("private/g")).unwrap();
+            let bytes = fs::read(self.path("private/g")).unwrap();
+            let names = entries.map(|entry| entry.unwrap().path()).collect();
+            (names, bytes, found.mode(), found.modified().unwrap())
+        }
+    }
+
+    fn is_stale<T>(done: Result<T, Errno>) -> bool {
+        done.err().map(|errno| errno.code()) == Some(Errno::ESTALE.code())
+    }
+
+    fn all_changes() -> [AttributeChanges; 3] {
+        let none = AttributeChanges::default();
+        let time = TimeOrNow::SpecificTime(SystemTime::UNIX_EPOCH + Duration::from_secs(1));
+        [
+            AttributeChanges { mode: Some(0o666), ..none },
+            AttributeChanges { len: Some(1), ..none },
+            AttributeChanges { mtime: Some(time), ..none },
+        ]
+    }
+
+    #[test]
+    fn a_file_that_became_a_link_is_neither_opened_nor_changed() {
+        let place = Place::for_users(MountUsers::Owner);
+        let node = place.node(ROOT, "f");
+        let before = place.private();
+        place.swap("shown/f", "private/g");
+        for flags in [OFlags::RDONLY, OFlags::WRONLY | OFlags::TRUNC, OFlags::RDWR] {
+            let flags = OpenFlags(flags.bits().cast_signed());
+            assert!(is_stale(place.slow.open_file(node, flags)), "{flags:?}");
+        }
+        for changes in all_changes() {
+            assert!(is_stale(place.slow.set_attributes(node, None, changes)), "{changes:?}");
+        }
+        assert!(is_stale(place.slow.link(node, ROOT, OsStr::new("h"))));
+        assert!(is_stale(place.slow.attributes(node)));
+        assert_eq!(place.private(), before);
+        // The link is shown as a link, and its own attributes can be changed.
+        let link = place.node(ROOT, "f");
+        assert_eq!(place.slow.pinned(link).unwrap().link_target().unwrap(), place.path("private/g"));
+        let [mode, len, time] = all_changes();
+        assert!(place.slow.set_attributes(link, None, mode).is_err());
+        assert!(place.slow.set_attributes(link, None, len).is_err());
+        place.slow.set_attributes(link, None, time).unwrap();
+        place.slow.link(link, ROOT, OsStr::new("h")).unwrap();
+        let found = fs::symlink_metadata(place.path("shown/h")).unwrap();
+        assert_eq!((found.is_symlink(), found.mtime()), (true, 1));
+        assert_eq!(place.private(), before);
+    }
+
+    #[test]
+    fn no_name_is_made_moved_or_removed_in_a_directory_that_became_a_link() {
+        for users in [MountUsers::Owner, MountUsers::Everyone] {
+            let place = Place::for_users(users);
+            let (slow, deep) = (&place.slow, place.node(ROOT, "deep"));
+            let file = place.node(deep, "g");
+            let before = place.private();
+            place.swap("shown/deep", "private");
+            let [g, new] = ["g", "new"].map(OsStr::new);
+            assert!(is_stale(slow.find(deep, g)));
+            assert!(is_stale(slow.list(deep)));
+            assert!(is_stale(slow.open_file(file, OpenFlags(0))));
+            assert!(is_stale(slow.create_file(deep, new, MAKER, 0)));
+            assert!(is_stale(slow.create_folder(deep, new, MAKER)));
+            assert!(is_stale(slow.create_link(deep, new, Path::new("f"), MAKER)));
+            assert!(is_stale(slow.link(place.node(ROOT, "f"), deep, new)));
+            assert!(is_stale(slow.remove(deep, g, AtFlags::empty())));
+            assert!(is_stale(slow.rename((deep, g), (ROOT, new), RenameFlags::empty())));
+            assert!(is_stale(slow.rename((ROOT, OsStr::new("f")), (deep, g), RenameFlags::empty())));
+            assert_eq!(place.private(), before);
+        }
+    }
+
+    #[test]
+    fn a_file_is_not_created_through_a_link_that_was_put_in_its_place() {
+        let place = Place::for_users(MountUsers::Owner);
+        let before = place.private();
+        for target in ["private/g", "private/missing"] {
+            symlink(place.path(target), place.path("shown/new")).unwrap();
+            let flags = OFlags::TRUNC.bits().cast_signed();
+            assert!(is_stale(place.slow.create_file(ROOT, OsStr::new("new"), MAKER, flags)));
+            assert!(place.slow.create_folder(ROOT, OsStr::new("new"), MAKER).is_err());
+            assert!(place.slow.create_link(ROOT, OsStr::new("new"), Path::new("f"), MAKER).is_err());
+            fs::remove_file(place.path("shown/new")).unwrap();
+        }
+        assert_eq!(place.private(), before);
+    }
+
+    #[test]
+    fn another_file_or_directory_of_the_same_name_is_looked_up_before_others_may_use_it() {
+        for users in [MountUsers::Owner, MountUsers::Everyone] {
+            let place = Place::for_users(users);
+            let (slow, deep, file) = (&place.slow, place.node(ROOT, "deep"), place.node(ROOT, "f"));
+            fs::rename(place.path("shown/f"), place.path("moved")).unwrap();
+            fs::rename(place.path("shown/deep"), place.path("moved.deep")).unwrap();
+            fs::rename(place.path("private/g"), place.path("shown/f")).unwrap();
+            fs::rename(place.path("private"), place.path("shown/deep")).unwrap();
+            assert!(is_stale(slow.open_file(file, OpenFlags(0))));
+            assert!(is_stale(slow.attributes(file)));
+            let made = slow.create_file(deep, OsStr::new("new"), MAKER, 0);
+            assert_eq!(is_stale(made), users == MountUsers::Everyone);
+            assert!(slow.open_file(place.node(ROOT, "f"), OpenFlags(0)).is_ok());
+            assert!(slow.create_file(place.node(ROOT, "deep"), OsStr::new("newer"), MAKER, 0).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_name_does_not_lead_out_of_its_directory() {
+        let place = Place::for_users(MountUsers::Owner);
+        for name in ["..", "../private", "deep/g"] {
+            assert!(place.slow.find(ROOT, OsStr::new(name)).is_err(), "{name}");
+            assert!(place.slow.create_file(ROOT, OsStr::new(name), MAKER, 0).is_err(), "{name}");
+        }
+    }
 }

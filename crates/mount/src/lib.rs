@@ -14,6 +14,8 @@
 //! | `changes` | the same: what is written, made, renamed and removed |
 //! | `pace` | how slow it is, and how that is kept |
 //! | `capacity` | how many bytes it may hold |
+//! | `slow_options` | options of that mount: pace, access, users |
+//! | `pinned_entry` | files, directories and links held by `O_PATH` descriptors, for changes that follow no link |
 //! | `attributes` | what the kernel is told of files, and what it wants changed of them |
 //! | `session` | how it is mounted and how it ends |
 //! | `tiered_view`, `view_requests` | a folder shown through tiers: what is found and read; the requests of the kernel |
@@ -44,6 +46,7 @@ mod nodes;
 mod open_nodes;
 mod origin_folder;
 mod pace;
+mod pinned_entry;
 mod read_full;
 mod refused;
 mod requests;
@@ -51,6 +54,7 @@ mod serve;
 mod session;
 mod shown_files;
 mod slow;
+mod slow_options;
 mod tiered_mount;
 mod tiered_view;
 mod view_counters;
@@ -62,5 +66,6 @@ pub use pace::Pace;
 pub use serve::serve_mount;
 pub use session::SlowMount;
 pub use slow::{CONTROL_FILE, COUNTERS_FILE, RESET_FILE};
+pub use slow_options::{MountAccess, MountUsers, SlowMountOptions};
 pub use tiered_mount::{TieredMount, unmount_tiered};
 pub use view_counters::TieredMountReport;

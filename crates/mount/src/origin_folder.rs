@@ -8,10 +8,7 @@ use std::{
     ffi::OsStr,
     fs::{File, Metadata},
     io,
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::ffi::OsStringExt,
-    },
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
@@ -21,8 +18,8 @@ use rustix::{
     io::Errno,
 };
 
-/// A name, a link or a folder itself, for its attributes.
-const NAME: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+use crate::pinned_entry::{NAME, PinnedEntry};
+
 /// A folder on the way.
 const STEP: OFlags = NAME.union(OFlags::DIRECTORY);
 /// A file that may be a pipe by now, for whose writer nobody waits.
@@ -45,13 +42,17 @@ impl OriginFolder {
 
     /// The attributes of what is at `path`, of a link those of the link.
     pub(crate) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        File::from(self.walk(path, NAME)?).metadata()
+        Ok(self.pin(path)?.found)
+    }
+
+    /// Holds what is at `path`, of a link the link.
+    pub(crate) fn pin(&self, path: &Path) -> io::Result<PinnedEntry> {
+        PinnedEntry::new(self.walk(path, NAME)?)
     }
 
     /// Where the link at `path` leads to.
     pub(crate) fn link_target(&self, path: &Path) -> io::Result<PathBuf> {
-        let target = rustix::fs::readlinkat(self.walk(path, NAME)?, "", Vec::new())?;
-        Ok(std::ffi::OsString::from_vec(target.into_bytes()).into())
+        self.pin(path)?.link_target()
     }
 
     /// Opens the file at `path` for reading.
@@ -114,6 +115,15 @@ impl OriginFolder {
             }
         }
         openat_whole(at.as_ref().unwrap_or(&self.root), last, flags)
+    }
+}
+
+/// Turns the error of a name that was good when the kernel was told of it into `ESTALE`: the kernel looks the name up again. The
+/// file may have another one.
+pub(crate) fn stale_if_gone(error: io::Error) -> fuser::Errno {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => fuser::Errno::ESTALE,
+        _ => error.into(),
     }
 }
 

@@ -33,6 +33,13 @@ fn reason(has_device: bool, cause: &io::Error) -> (String, &'static str) {
         return (what.into(), "install the package fuse3");
     }
     let said = cause.to_string();
+    if said.contains("user_allow_other") {
+        let what = "other users cannot be let in: /etc/fuse.conf does not allow it";
+        return (
+            what.into(),
+            "have an administrator add the line `user_allow_other` there, or leave --allow-other out",
+        );
+    }
     let what = format!("no file system can be mounted: {}", said.trim());
     (
         what,

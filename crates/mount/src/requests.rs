@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    fs, io,
+    io,
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::atomic::Ordering::Relaxed,
@@ -15,12 +15,15 @@ use fuser::{
     ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
+use rustix::fs::AtFlags;
+
 use crate::{
     attributes::{AttributeChanges, clipped},
     changes::Maker,
     folder_entries::reply_entries,
     handles::OpenHandle,
-    slow::{Access, Slow},
+    slow::Slow,
+    slow_options::MountAccess,
 };
 
 /// How long the kernel caches names, sizes and times.
@@ -88,7 +91,7 @@ impl Filesystem for Slow {
     }
 
     fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
-        let target = self.below(node).and_then(|path| Ok(fs::read_link(path)?));
+        let target = self.pinned(node).and_then(|entry| Ok(entry.link_target()?));
         match target {
             Ok(target) => reply.data(target.as_os_str().as_bytes()),
             Err(errno) => reply.error(errno),
@@ -103,11 +106,11 @@ impl Filesystem for Slow {
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer(reply, self.remove(parent, name, |path| fs::remove_file(path)));
+        answer(reply, self.remove(parent, name, AtFlags::empty()));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer(reply, self.remove(parent, name, |path| fs::remove_dir(path)));
+        answer(reply, self.remove(parent, name, AtFlags::REMOVEDIR));
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
@@ -254,16 +257,16 @@ impl Filesystem for Slow {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let found = match rustix::fs::statvfs(&self.folder) {
+        let found = match self.folder.statvfs() {
             Ok(found) => found,
-            Err(errno) => return reply.error(io::Error::from(errno).into()),
+            Err(error) => return reply.error(error.into()),
         };
         let unit = found.f_frsize.max(1);
         let (blocks, free) = match (self.access, self.capacity.left()) {
             // Nothing is free where nothing can be written.
-            (Access::ReadOnly, _) => (found.f_blocks, 0),
-            (Access::Writable, None) => (found.f_blocks, found.f_bavail),
-            (Access::Writable, Some((limit, left))) => (limit / unit, left / unit),
+            (MountAccess::ReadOnly, _) => (found.f_blocks, 0),
+            (MountAccess::Writable { .. }, None) => (found.f_blocks, found.f_bavail),
+            (MountAccess::Writable { .. }, Some((limit, left))) => (limit / unit, left / unit),
         };
         reply.statfs(blocks, free, free, found.f_files, found.f_ffree, 4096, 255, clipped(unit));
     }

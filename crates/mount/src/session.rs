@@ -9,11 +9,11 @@ use forebay_source::{Error, ErrorKind, Result};
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 
 use crate::{
-    MountCounters, Pace,
+    MountAccess, MountCounters, MountUsers, Pace, SlowMountOptions,
     counters::MountTally,
     mountpoint::{self, SLOW_NAME},
     refused::{IN_PROCESS, refused},
-    slow::{Access, Slow},
+    slow::Slow,
 };
 
 /// How many requests wait at the same time; more of them queue.
@@ -37,7 +37,7 @@ impl SlowMount {
     /// A mount of ours at that place whose program was killed is taken away first. The error is `Unsupported` or
     /// `Denied` where FUSE cannot be used.
     pub fn new(folder: impl AsRef<Path>, mountpoint: impl AsRef<Path>, pace: Pace) -> Result<Self> {
-        Self::mount(folder.as_ref(), mountpoint.as_ref(), pace, Access::ReadOnly, None)
+        Self::with_options(folder, mountpoint, SlowMountOptions { pace, ..SlowMountOptions::default() })
     }
 
     /// The same for reading and writing; with a capacity, writes that would make the lengths of all files below together
@@ -48,16 +48,21 @@ impl SlowMount {
         pace: Pace,
         capacity: Option<u64>,
     ) -> Result<Self> {
-        Self::mount(folder.as_ref(), mountpoint.as_ref(), pace, Access::Writable, capacity)
+        let access = MountAccess::Writable { capacity };
+        Self::with_options(
+            folder,
+            mountpoint,
+            SlowMountOptions { pace, access, ..SlowMountOptions::default() },
+        )
     }
 
-    fn mount(
-        folder: &Path,
-        mountpoint: &Path,
-        pace: Pace,
-        access: Access,
-        capacity: Option<u64>,
+    /// Shows `folder` at `mountpoint` as `options` say.
+    pub fn with_options(
+        folder: impl AsRef<Path>,
+        mountpoint: impl AsRef<Path>,
+        options: SlowMountOptions,
     ) -> Result<Self> {
+        let (folder, mountpoint) = (folder.as_ref(), mountpoint.as_ref());
         let replaced_dead = mountpoint::clear(mountpoint).map_err(|error| error.at(mountpoint.display()))?;
         let place =
             |path: &Path| path.canonicalize().map_err(|error| Error::from_io(error).at(path.display()));
@@ -70,9 +75,9 @@ impl SlowMount {
             return Err(error.hint("mount it elsewhere").at(mountpoint.display()));
         }
         let tally = Arc::new(MountTally::new());
-        let slow = Slow::new(below, pace, access, capacity, Arc::clone(&tally))
+        let slow = Slow::new(&below, options, Arc::clone(&tally))
             .map_err(|error| Error::from_io(error).at(folder.display()))?;
-        let session = fuser::spawn_mount(slow, &above, &config(access))
+        let session = fuser::spawn_mount(slow, &above, &config(options))
             .map_err(|error| refused(error, IN_PROCESS).at(above.display()))?;
         Ok(Self { session: Some(session), mountpoint: above, tally, replaced_dead })
     }
@@ -108,18 +113,22 @@ impl Drop for SlowMount {
     }
 }
 
-fn config(access: Access) -> Config {
+fn config(options: SlowMountOptions) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName(SLOW_NAME.into()),
-        if access == Access::Writable { MountOption::RW } else { MountOption::RO },
+        if options.access == MountAccess::ReadOnly { MountOption::RO } else { MountOption::RW },
         MountOption::NoAtime,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+        // The kernel checks permissions, and this process opens files with its own rights: `Slow::pinned` makes sure that they are the
+        // files that were checked.
         MountOption::DefaultPermissions,
     ];
-    // Others than root may let others in only where /etc/fuse.conf says so.
-    if rustix::process::geteuid().is_root() {
-        config.acl = SessionACL::All;
-    }
+    config.acl = match options.users {
+        MountUsers::Owner => SessionACL::Owner,
+        MountUsers::Everyone => SessionACL::All,
+    };
     config.n_threads = Some(IN_FLIGHT);
     config
 }

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    fs::{self, File},
+    fs::{File, Metadata},
     io,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
@@ -23,8 +23,11 @@ use crate::{
     folder_entries::folder_entries,
     handles::{FolderEntry, Handles, OpenFile, OpenHandle},
     nodes::Nodes,
-    pace::{Pace, PacedLine},
+    origin_folder::{OriginFolder, stale_if_gone},
+    pace::PacedLine,
+    pinned_entry::PinnedEntry,
     read_full::read_full,
+    slow_options::{MountAccess, MountUsers, SlowMountOptions},
 };
 
 /// The folder on every mount that no listing shows.
@@ -41,18 +44,12 @@ const COUNTERS_NODE: INodeNo = INodeNo(3);
 const RESET_NODE: INodeNo = INodeNo(4);
 const CONTROL_NODE: INodeNo = INodeNo(5);
 
-/// Whether a mount can be written to at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    ReadOnly,
-    Writable,
-}
-
 /// A folder, shown slowly.
 #[derive(Debug)]
 pub(crate) struct Slow {
-    pub(crate) folder: PathBuf,
-    pub(crate) access: Access,
+    pub(crate) folder: OriginFolder,
+    pub(crate) access: MountAccess,
+    users: MountUsers,
     /// The errno that every write gets for now, or 0.
     pub(crate) refusal: AtomicU8,
     pub(crate) line: PacedLine,
@@ -63,19 +60,20 @@ pub(crate) struct Slow {
 }
 
 impl Slow {
-    /// Shows `folder`; with a capacity, what lies in it is counted first.
-    pub(crate) fn new(
-        folder: PathBuf,
-        pace: Pace,
-        access: Access,
-        capacity: Option<u64>,
-        tally: Arc<MountTally>,
-    ) -> io::Result<Self> {
+    /// Shows the directory at `path`; with a capacity, what lies in it is counted first.
+    pub(crate) fn new(path: &Path, options: SlowMountOptions, tally: Arc<MountTally>) -> io::Result<Self> {
+        let SlowMountOptions { pace, access, users } = options;
+        let folder = OriginFolder::open(path)?;
+        let capacity = match access {
+            MountAccess::ReadOnly => None,
+            MountAccess::Writable { capacity } => capacity,
+        };
         Ok(Self {
-            nodes: Nodes::new(fs::metadata(&folder)?.dev()),
+            nodes: Nodes::new(folder.metadata(Path::new(""))?.dev()),
             capacity: MountCapacity::new(&folder, capacity)?,
             folder,
             access,
+            users,
             refusal: AtomicU8::new(0),
             line: PacedLine::new(pace),
             handles: Handles::default(),
@@ -83,18 +81,27 @@ impl Slow {
         })
     }
 
-    /// The path below of a path on the mount.
-    pub(crate) fn join(&self, path: &Path) -> PathBuf {
-        if path.as_os_str().is_empty() { self.folder.clone() } else { self.folder.join(path) }
+    /// Holds what `node` stands for; `ESTALE` where its name is gone or another file's by now, so that the kernel looks it up again
+    /// and checks the permissions of what it finds.
+    pub(crate) fn pinned(&self, node: INodeNo) -> Result<PinnedEntry, Errno> {
+        let path = self.nodes.path(node).ok_or(Errno::ENOENT)?;
+        let entry = self.folder.pin(&path).map_err(stale_if_gone)?;
+        if self.is_node(node, &entry.found) { Ok(entry) } else { Err(Errno::ESTALE) }
     }
 
-    /// The path below of a node.
-    pub(crate) fn below(&self, node: INodeNo) -> Result<PathBuf, Errno> {
-        Ok(self.join(&self.nodes.path(node).ok_or(Errno::ENOENT)?))
+    fn is_node(&self, node: INodeNo, found: &Metadata) -> bool {
+        // Some file systems number directories differently from time to time. Where all requests come from one user, a directory is
+        // whatever has its name.
+        let is_by_name = found.is_dir() && self.users == MountUsers::Owner;
+        node == INodeNo::ROOT || is_by_name || self.nodes.number_of(found.dev(), found.ino()) == node
     }
 
     /// The path on the mount of a name in a folder.
     pub(crate) fn child(&self, parent: INodeNo, name: &OsStr) -> Result<PathBuf, Errno> {
+        // The kernel asks for no such name, which would lead out of the directory.
+        if name == ".." || name.as_bytes().contains(&b'/') {
+            return Err(Errno::EINVAL);
+        }
         Ok(self.nodes.path(parent).ok_or(Errno::ENOENT)?.join(name))
     }
 
@@ -102,8 +109,8 @@ impl Slow {
         if let Some(attributes) = self.made_up(node) {
             return Ok(attributes);
         }
-        let found = match self.below(node) {
-            Ok(path) => fs::symlink_metadata(path)?,
+        let found = match self.pinned(node) {
+            Ok(entry) => entry.found,
             // Its last name is gone, but somebody has it open.
             Err(errno) => self.handles.file_of(node).ok_or(errno)?.file.metadata()?,
         };
@@ -126,14 +133,14 @@ impl Slow {
             (INodeNo::ROOT, name) if name == HIDDEN.as_bytes() => Some(HIDDEN_NODE),
             (HIDDEN_NODE, b"counters.json") => Some(COUNTERS_NODE),
             (HIDDEN_NODE, b"reset.json") => Some(RESET_NODE),
-            (HIDDEN_NODE, b"control") if self.access == Access::Writable => Some(CONTROL_NODE),
+            (HIDDEN_NODE, b"control") if self.access != MountAccess::ReadOnly => Some(CONTROL_NODE),
             _ => None,
         };
         if let Some(node) = special {
             return self.attributes(node);
         }
         let path = self.child(parent, name)?;
-        let found = fs::symlink_metadata(self.folder.join(&path))?;
+        let found = self.pinned(parent)?.entry(name)?.found;
         attributes(self.nodes.number(&path, &found), &found)
     }
 
@@ -146,18 +153,26 @@ impl Slow {
         }
         let began = Instant::now();
         self.tally.opens.fetch_add(1, Relaxed);
-        let opened = self.below(node).and_then(|path| self.open_below(&path, flags));
+        let opened = self.pinned(node).and_then(|entry| self.open_entry(&entry, flags));
         self.line.wait_for_names(began);
         Ok(OpenHandle::File(OpenFile::new(node, opened?)))
     }
 
-    fn open_below(&self, path: &Path, flags: OpenFlags) -> Result<File, Errno> {
+    fn open_entry(&self, entry: &PinnedEntry, flags: OpenFlags) -> Result<File, Errno> {
         let mode = flags.acc_mode();
-        let (reads, writes) = (mode != OpenAccMode::O_WRONLY, mode != OpenAccMode::O_RDONLY);
+        let writes = mode != OpenAccMode::O_RDONLY;
         if writes {
             self.check_writable()?;
         }
-        let file = File::options().read(reads).write(writes).open(path)?;
+        // The kernel opens pipes and devices by itself.
+        if !entry.found.is_file() {
+            return Err(Errno::ESTALE);
+        }
+        let file = entry.reopen(match mode {
+            OpenAccMode::O_RDONLY => OFlags::RDONLY,
+            OpenAccMode::O_WRONLY => OFlags::WRONLY,
+            OpenAccMode::O_RDWR => OFlags::RDWR,
+        })?;
         if writes && has(flags.0, OFlags::TRUNC) {
             self.truncate(&file, 0)?;
         }
@@ -182,7 +197,8 @@ impl Slow {
             return Ok(Vec::new());
         }
         self.tally.lists.fetch_add(1, Relaxed);
-        folder_entries(File::open(self.below(node)?)?.into(), node, &self.nodes)
+        let folder = self.pinned(node)?.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?;
+        folder_entries(folder.into(), node, &self.nodes)
     }
 }
 

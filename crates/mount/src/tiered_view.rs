@@ -25,6 +25,7 @@ use crate::{
     node_version::NodeVersion,
     nodes::Nodes,
     open_nodes::{OpenNodes, OpenedVersion, OpenedWay, PassthroughCopy},
+    origin_folder::stale_if_gone,
     read_full::read_full,
     shown_files::{ShownFile, ShownFiles},
     view_counters::ViewTally,
@@ -218,15 +219,6 @@ impl ViewFile {
         }
         let end = offset.saturating_add(len).min(self.source.id().len);
         self.source.fetch_one(ByteRange { start: offset.min(end), end }).ok()
-    }
-}
-
-/// An error of a name that was good when the kernel was told of it: it looks the name up again, and finds that out. The file may
-/// have another one.
-fn stale_if_gone(error: io::Error) -> Errno {
-    match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Errno::ESTALE,
-        _ => error.into(),
     }
 }
 

@@ -32,23 +32,75 @@ pub use record::{Watch, boot, identity_of, watch};
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are the arguments of the calls")]
 pub enum Call<'a> {
-    Open { directory: BorrowedFd<'a>, name: &'a Path, flags: OFlags, mode: Mode },
-    Write { file: BorrowedFd<'a>, offset: u64, parts: &'a [&'a [u8]] },
-    SetLen { file: BorrowedFd<'a>, len: u64 },
-    Sync { file: BorrowedFd<'a> },
-    Rename { from_directory: BorrowedFd<'a>, from: &'a Path, to_directory: BorrowedFd<'a>, to: &'a Path },
-    Link { directory: BorrowedFd<'a>, from: &'a Path, to: &'a Path },
-    Remove { directory: BorrowedFd<'a>, name: &'a Path, is_directory: bool },
-    MakeDirectory { directory: BorrowedFd<'a>, name: &'a Path },
-    Symlink { target: &'a Path, directory: BorrowedFd<'a>, name: &'a Path },
-    SetMode { file: BorrowedFd<'a>, mode: Mode },
-    SetOwner { file: BorrowedFd<'a> },
-    SetXattr { file: BorrowedFd<'a>, name: &'a OsStr, value: &'a [u8] },
-    RemoveXattr { file: BorrowedFd<'a>, name: &'a OsStr },
-    SetTimes { file: BorrowedFd<'a> },
-    Read { file: BorrowedFd<'a> },
+    Open {
+        directory: BorrowedFd<'a>,
+        name: &'a Path,
+        flags: OFlags,
+        mode: Mode,
+    },
+    Write {
+        file: BorrowedFd<'a>,
+        offset: u64,
+        parts: &'a [&'a [u8]],
+    },
+    SetLen {
+        file: BorrowedFd<'a>,
+        len: u64,
+    },
+    Sync {
+        file: BorrowedFd<'a>,
+    },
+    Rename {
+        from_directory: BorrowedFd<'a>,
+        from: &'a Path,
+        to_directory: BorrowedFd<'a>,
+        to: &'a Path,
+    },
+    Link {
+        directory: BorrowedFd<'a>,
+        from: &'a Path,
+        to: &'a Path,
+    },
+    Remove {
+        directory: BorrowedFd<'a>,
+        name: &'a Path,
+        is_directory: bool,
+    },
+    MakeDirectory {
+        directory: BorrowedFd<'a>,
+        name: &'a Path,
+    },
+    Symlink {
+        target: &'a Path,
+        directory: BorrowedFd<'a>,
+        name: &'a Path,
+    },
+    SetMode {
+        file: BorrowedFd<'a>,
+        mode: Mode,
+    },
+    SetOwner {
+        file: BorrowedFd<'a>,
+    },
+    SetXattr {
+        file: BorrowedFd<'a>,
+        name: &'a OsStr,
+        value: &'a [u8],
+    },
+    RemoveXattr {
+        file: BorrowedFd<'a>,
+        name: &'a OsStr,
+    },
+    SetTimes {
+        file: BorrowedFd<'a>,
+    },
+    Read {
+        file: BorrowedFd<'a>,
+    },
     /// A call that only looks: `stat`, `readdir`, `access`, `getxattr` and their like.
-    Look { what: &'static str },
+    Look {
+        what: &'static str,
+    },
 }
 
 /// Makes a call, again while signals interrupt it.
@@ -181,7 +233,12 @@ pub fn sync_all(file: impl AsFd) -> io::Result<()> {
 }
 
 /// Gives what is `from` in one directory the name `to` in another, in place of a file that has it.
-pub fn rename_at(from_directory: impl AsFd, from: &Path, to_directory: impl AsFd, to: &Path) -> io::Result<()> {
+pub fn rename_at(
+    from_directory: impl AsFd,
+    from: &Path,
+    to_directory: impl AsFd,
+    to: &Path,
+) -> io::Result<()> {
     let (from_directory, to_directory) = (from_directory.as_fd(), to_directory.as_fd());
     let what = Call::Rename { from_directory, from, to_directory, to };
     call(&what, || rustix::fs::renameat(from_directory, from, to_directory, to))
@@ -384,9 +441,7 @@ pub fn names_in(directory: impl AsFd, name: &Path) -> io::Result<Vec<OsString>> 
 
 /// Whether the effective user may do `access` to the file at `path`.
 pub fn check_access(path: &Path, access: Access) -> io::Result<()> {
-    call(&Call::Look { what: "faccessat" }, || {
-        rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS)
-    })
+    call(&Call::Look { what: "faccessat" }, || rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS))
 }
 
 /// The absolute path of `path` without links.
@@ -398,8 +453,7 @@ pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
 /// What the symbolic link `name` in `directory` leads to.
 pub fn read_link_at(directory: impl AsFd, name: &Path) -> io::Result<PathBuf> {
     let directory = directory.as_fd();
-    let target = call(&Call::Look { what: "readlinkat" }, || {
-        rustix::fs::readlinkat(directory, name, Vec::new())
-    })?;
+    let target =
+        call(&Call::Look { what: "readlinkat" }, || rustix::fs::readlinkat(directory, name, Vec::new()))?;
     Ok(PathBuf::from(OsStr::from_bytes(target.to_bytes())))
 }

@@ -15,7 +15,8 @@ use rustix::io::Errno;
 
 use crate::{
     destination,
-    discard::discard_deserted,
+    discard::{PreparedDiscard, discard_deserted},
+    drainers::AwaitedDrains,
     engine::EngineCell,
     image_state::{ImageState, open_image},
     item_name::WantedFile,
@@ -173,27 +174,54 @@ impl Area {
         Ok(true)
     }
 
+    /// Drains what this process has for `destination`, paused or not, until the answer is dropped; `None` where it has nothing.
+    pub fn await_drains(&self, destination: &Path) -> Result<Option<AwaitedDrains>> {
+        let Some(engine) = self.cell.peek() else { return Ok(None) };
+        Ok(engine.shared.await_drains(&WantedFile::at(destination)?))
+    }
+
     /// Forgets what closed items and killed processes have for `destination`, which somebody is about to replace; an error where
     /// a process that lives has some.
     pub fn discard(&self, destination: &Path) -> Result<()> {
+        self.discard_prepared(&PreparedDiscard { file: WantedFile::at(destination)? })
+    }
+
+    /// Notes which file `destination` is, for [`discard_prepared`](Self::discard_prepared) after it was replaced or removed; an
+    /// error where another process that lives has items for it. Nothing is forgotten yet: the file may stay as it is.
+    pub fn prepare_discard(&self, destination: &Path) -> Result<PreparedDiscard> {
         let file = WantedFile::at(destination)?;
-        let busy = |pid: u32| {
-            let what = format!("process {pid} has staged writes for it");
-            let error = Error::new(ErrorKind::Unavailable, what).because(rustix::io::Errno::BUSY);
-            error.hint("'forebay stage drain' brings them to it").at(file.path.display())
-        };
-        let is_free = self.cell.peek().is_none_or(|engine| engine.shared.give_up(&file));
+        let own = self.cell.peek().and_then(|engine| engine.shared.room.own().cloned());
+        let is_own = |item: &FoundItem| own.as_ref().is_some_and(|own| own.path() == item.folder.path());
+        if let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() {
+            let items = survey::items_for(&area, &file)?;
+            let living = items.iter().filter(|item| !item.is_deserted && !is_own(item));
+            self.check_none_waits(living, &file)?;
+        }
+        Ok(PreparedDiscard { file })
+    }
+
+    /// Forgets what closed items and killed processes have for a file that was replaced or removed since.
+    pub fn discard_prepared(&self, PreparedDiscard { file }: &PreparedDiscard) -> Result<()> {
+        let is_free = self.cell.peek().is_none_or(|engine| engine.shared.give_up(file));
         if !is_free {
-            return Err(busy(std::process::id()));
+            return Err(busy(std::process::id(), file));
         }
         let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() else {
             return Ok(());
         };
-        discard_deserted(&area, &file)?;
-        let left = survey::items_for(&area, &file)?;
-        match left.iter().find(|item| waits(item.journal.state)) {
+        discard_deserted(&area, file)?;
+        self.check_none_waits(survey::items_for(&area, file)?.iter(), file)
+    }
+
+    /// Refuses to forget `items` where one has bytes that are on their way to `file`.
+    fn check_none_waits<'a>(
+        &self,
+        mut items: impl Iterator<Item = &'a FoundItem>,
+        file: &WantedFile,
+    ) -> Result<()> {
+        match items.find(|item| waits(item.journal.state)) {
             Some(item) if item.is_deserted => Err(self.deserted(item, &file.path)),
-            Some(item) => Err(busy(item.journal.pid)),
+            Some(item) => Err(busy(item.journal.pid, file)),
             None => Ok(()),
         }
     }
@@ -316,6 +344,12 @@ impl Area {
         // Dropped, it would be drained.
         mem::forget(self.cell.take());
     }
+}
+
+fn busy(pid: u32, file: &WantedFile) -> Error {
+    let what = format!("process {pid} has staged writes for it");
+    let error = Error::new(ErrorKind::Unavailable, what).because(rustix::io::Errno::BUSY);
+    error.hint("'forebay stage drain' brings them to it").at(file.path.display())
 }
 
 /// Whether who opens the destination of an item has to wait for it.

@@ -42,7 +42,8 @@ impl NewMode {
 
     /// The mode to create a file in `directory` with: where the directory has a default access list, no umask applies.
     pub(crate) fn in_directory(self, directory: impl AsFd) -> Result<u32> {
-        let list = disk::xattr(directory, OsStr::new(DEFAULT_LIST), MOST_XATTR_BYTES).map_err(Error::from_io)?;
+        let list =
+            disk::xattr(directory, OsStr::new(DEFAULT_LIST), MOST_XATTR_BYTES).map_err(Error::from_io)?;
         Ok(if list.is_some() { self.requested } else { self.masked })
     }
 }
@@ -75,7 +76,8 @@ pub(crate) fn dress(file: &File, destination: &Destination, mode: NewMode) -> Re
 /// Gives `file`, which is for its owner alone or has the mode of a new file already, the mode of a new file.
 fn dress_as_new(file: &File, destination: &Destination, mode: NewMode) -> Result<()> {
     let is_private = disk::stat(file).map_err(Error::from_io)?.st_mode & 0o7777 == PRIVATE;
-    let has_list = |file| disk::xattr(file, OsStr::new(ACCESS_LIST), MOST_XATTR_BYTES).map_err(Error::from_io);
+    let has_list =
+        |file| disk::xattr(file, OsStr::new(ACCESS_LIST), MOST_XATTR_BYTES).map_err(Error::from_io);
     // The kernel has combined the directory's default list with the mode when it created the file.
     if has_list(file)?.is_some() {
         return Ok(());

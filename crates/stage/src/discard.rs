@@ -14,6 +14,12 @@ use crate::{
     survey::facts_in,
 };
 
+/// A file whose items are forgotten once it has been replaced or removed, as it was before.
+#[derive(Clone, Debug)]
+pub struct PreparedDiscard {
+    pub(crate) file: WantedFile,
+}
+
 /// Removes an item with what it has beside its destination.
 pub(crate) fn discard_item(folder: &OwnFolder, id: &str, journal: &Journal) -> Result<()> {
     if journal.temporary().is_some() || journal.claim.is_some() {
@@ -41,7 +47,8 @@ pub(crate) fn remove_item(folder: &OwnFolder, id: &str) -> Result<()> {
 
 /// Removes what killed processes left for `file`, but for images that programs wrote: only the user removes those.
 pub(crate) fn discard_deserted(area: &Arc<OwnFolder>, file: &WantedFile) -> Result<()> {
-    for name in area.names()?.iter().filter(|name| name.starts_with(PROCESS_PREFIX) && other_host(name).is_none())
+    for name in
+        area.names()?.iter().filter(|name| name.starts_with(PROCESS_PREFIX) && other_host(name).is_none())
     {
         // It is locked as long as it is looked at: `recover` does not work on it meanwhile.
         let Some(held) = SharedFolder::take_deserted(area, name)? else { continue };

@@ -69,6 +69,8 @@ struct Queue {
     is_stopped: bool,
     /// Waits that want everything drained, paused or not.
     forced: usize,
+    /// Tasks that are drained, paused or not: one entry for each wait.
+    awaited: Vec<Arc<dyn DrainTask>>,
 }
 
 /// A job: some I/O, with a buffer of the thread that does it.
@@ -233,6 +235,20 @@ impl DrainShared {
         Forced { shared: Arc::clone(self) }
     }
 
+    /// Drains the tasks for `file`, paused or not, until the answer is dropped; `None` where there are none.
+    pub(crate) fn await_drains(self: &Arc<Self>, file: &WantedFile) -> Option<AwaitedDrains> {
+        let mut tasks = self.tasks();
+        tasks.retain(|task| task.is_for(file));
+        if tasks.is_empty() {
+            return None;
+        }
+        // What its destination has refused is not tried again by a wait.
+        tasks.iter().filter(|task| task.failure().is_none()).for_each(|task| task.hurry());
+        self.queue().awaited.extend(tasks.iter().cloned());
+        self.changed.notify_all();
+        Some(AwaitedDrains { shared: Arc::clone(self), tasks })
+    }
+
     /// Forgets all tasks: what they hold stays in the area.
     pub(crate) fn forget_tasks(&self) {
         let tasks = std::mem::take(&mut self.queue().tasks);
@@ -365,6 +381,7 @@ fn next_job(queue: &mut Queue, is_paused: bool) -> Result<Job, Option<Instant>> 
     let mut soonest: Option<Instant> = None;
     let mut index = 0;
     while let Some(task) = queue.tasks.get(index) {
+        let is_paused = is_paused && !queue.awaited.iter().any(|awaited| Arc::ptr_eq(awaited, task));
         match Arc::clone(task).poll(now, is_paused) {
             Polled::Run(job) => return Ok(job),
             Polled::At(at) => soonest = Some(soonest.map_or(at, |soonest| soonest.min(at))),
@@ -390,5 +407,30 @@ impl Drop for Forced {
     fn drop(&mut self) {
         self.shared.queue().forced -= 1;
         self.shared.changed.notify_all();
+    }
+}
+
+/// While it is held, drainers go on with the tasks of one file though they are paused.
+#[derive(Debug)]
+pub struct AwaitedDrains {
+    shared: Arc<DrainShared>,
+    tasks: Vec<Arc<dyn DrainTask>>,
+}
+
+impl AwaitedDrains {
+    /// Does a part of the work where there are no drainers that would; false where there is nothing to do.
+    pub fn work(&self) -> bool {
+        self.shared.work_alone()
+    }
+}
+
+impl Drop for AwaitedDrains {
+    fn drop(&mut self) {
+        let mut queue = self.shared.queue();
+        for task in &self.tasks {
+            if let Some(index) = queue.awaited.iter().position(|awaited| Arc::ptr_eq(awaited, task)) {
+                queue.awaited.swap_remove(index);
+            }
+        }
     }
 }

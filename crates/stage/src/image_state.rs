@@ -212,7 +212,8 @@ impl ImageState {
             let piece = part(bytes, offset, start, until);
             match self.image.as_ref().filter(|_| is_held) {
                 Some(image) => {
-                    disk::write_all_at(image, piece, start).map_err(|error| self.at(Error::from_io(error)))?;
+                    disk::write_all_at(image, piece, start)
+                        .map_err(|error| self.at(Error::from_io(error)))?;
                 }
                 None => self.pass(inner, start, piece)?,
             }
@@ -252,7 +253,8 @@ impl ImageState {
             return Ok(Arc::clone(temporary));
         }
         let name = self.name_temporary(inner);
-        let file = create_temporary(&self.place, &name, inner.journal.new_mode()).map_err(|error| self.at(error))?;
+        let file =
+            create_temporary(&self.place, &name, inner.journal.new_mode()).map_err(|error| self.at(error))?;
         let file = Arc::new(file);
         inner.temporary = Some(Arc::clone(&file));
         Ok(file)
@@ -315,9 +317,8 @@ impl ImageState {
             inner.passed.cut(len);
             // What is cut off reads as zeros when the file grows again.
             if let Some(image) = &self.image {
-                let cut = FileStamp::of(image).and_then(|stamp| {
-                    disk::set_len(image, stamp.len.min(len)).map_err(Error::from_io)
-                });
+                let cut = FileStamp::of(image)
+                    .and_then(|stamp| disk::set_len(image, stamp.len.min(len)).map_err(Error::from_io));
                 cut.map_err(|error| self.at(error))?;
             }
             if let Some(temporary) = &inner.temporary {

@@ -53,7 +53,9 @@ pub(crate) fn read_journal(folder: &OwnFolder, id: &str) -> Result<Journal> {
 pub(crate) fn find_journal(folder: &OwnFolder, id: &str) -> Result<Option<Journal>> {
     match read_journal(folder, id) {
         Ok(journal) => Ok(Some(journal)),
-        Err(error) if [ErrorKind::NotFound, ErrorKind::Corrupt, ErrorKind::Unsupported].contains(&error.kind()) => {
+        Err(error)
+            if [ErrorKind::NotFound, ErrorKind::Corrupt, ErrorKind::Unsupported].contains(&error.kind()) =>
+        {
             Ok(None)
         }
         Err(error) => Err(error),

@@ -179,8 +179,10 @@ impl Journal {
         }
         let version = number(8);
         if version != VERSION && version != VERSION_4 {
-            return Err(Error::unsupported(format!("expected a journal of version {VERSION}, got {version}"))
-                .hint("recover with the forebay that wrote it"));
+            return Err(Error::unsupported(format!(
+                "expected a journal of version {VERSION}, got {version}"
+            ))
+            .hint("recover with the forebay that wrote it"));
         }
         let body = &bytes[HEAD_LEN..];
         if usize::try_from(number(12)) != Ok(body.len()) {

@@ -75,6 +75,8 @@ mod writers;
 
 pub use area::Area;
 pub use completion::Completion;
+pub use discard::PreparedDiscard;
+pub use drainers::AwaitedDrains;
 pub use recover::{RecoverOptions, Recovered, recover};
 pub use redo_file::RedoFile;
 pub use settings::{AreaPlace, AreaSettings, CloseWhen, DrainSync, StageOptions};

@@ -47,7 +47,8 @@ pub(crate) fn point(pointer: &Path, destination: &Path, created_ns: u64) -> Resu
     let pointer = Destination::open(pointer)?;
     let found = find(&pointer)?;
     // Always the same name for the same file: what a killed process left of it is found again.
-    let temporary = marked_name(pointer.path(), u64::from(crc32c::crc32c(destination.as_os_str().as_bytes())));
+    let temporary =
+        marked_name(pointer.path(), u64::from(crc32c::crc32c(destination.as_os_str().as_bytes())));
     pointer.remove(&temporary)?;
     if found.as_ref().is_some_and(|there| begun_ns(there) > created_ns) {
         return Ok(());

@@ -176,8 +176,9 @@ fn items_in_use(folder: &OwnFolder, host: Option<&str>) -> Result<Vec<ItemStatus
         let Some(journal) = find_journal(folder, &id)? else { continue };
         let mut status = status_of(folder, &id, &journal, false);
         if let Some(host) = host {
-            let what =
-                format!("belongs to host {host}, where its process may run; '--host {host}' recovers it here");
+            let what = format!(
+                "belongs to host {host}, where its process may run; '--host {host}' recovers it here"
+            );
             status.error = Some(what);
         }
         items.push(status);

@@ -36,7 +36,8 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
     if !journal.passed.is_empty() {
         let left = journal.temporary().map(|name| place.reopen(name)).transpose()?.flatten();
         if left.is_none() {
-            let error = Error::new(ErrorKind::NotFound, "what went straight to its directory was removed since");
+            let error =
+                Error::new(ErrorKind::NotFound, "what went straight to its directory was removed since");
             return Ok(RecoverVerdict::Refuse(error.hint(recovery.discard_hint())));
         }
     }
@@ -246,7 +247,9 @@ fn copy(
             disk::write_all_at(&file, bytes, offset).map_err(Error::from_io)?;
             recovery.tell(bytes.len() as u64)
         });
-        copied.map_err(|error| if error.kind() == ErrorKind::Corrupt { changed_image(recovery) } else { error })?;
+        copied.map_err(
+            |error| if error.kind() == ErrorKind::Corrupt { changed_image(recovery) } else { error },
+        )?;
     }
     Ok(file)
 }

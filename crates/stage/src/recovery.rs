@@ -78,7 +78,11 @@ impl Recovery<'_> {
             Some(expected) => !place.directory_stamp()?.is_same_file(&expected),
             None => false,
         };
-        if is_other { Err(self.changed("its directory was replaced by another one since")) } else { Ok(place) }
+        if is_other {
+            Err(self.changed("its directory was replaced by another one since"))
+        } else {
+            Ok(place)
+        }
     }
 
     /// What to do with an item that cannot be finished.

@@ -306,7 +306,9 @@ impl RedoState {
 
     pub(crate) fn sync_destination(&self) -> Result<()> {
         count(&self.shared.counters.destination_syncs, 1);
-        disk::sync_data(&*self.file).map_err(|error| self.at(error)).inspect_err(|_| self.lock().is_dirty = true)
+        disk::sync_data(&*self.file)
+            .map_err(|error| self.at(error))
+            .inspect_err(|_| self.lock().is_dirty = true)
     }
 
     /// Returns when all that was accepted is in the destination.

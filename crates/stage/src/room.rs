@@ -118,7 +118,13 @@ impl ProcessRoom {
                 Err(error) => (RoomPlace::Nowhere(error), 0),
             },
         };
-        Self { quota, free_floor: settings.free_floor, reserved: Mutex::new(0), unremoved: Mutex::default(), place }
+        Self {
+            quota,
+            free_floor: settings.free_floor,
+            reserved: Mutex::new(0),
+            unremoved: Mutex::default(),
+            place,
+        }
     }
 
     /// Why the area cannot be used, where it cannot.
@@ -383,7 +389,9 @@ fn sync_parent(folder: &Path) -> Result<()> {
         let synced = disk::open(path, flags, Mode::empty()).and_then(disk::sync_all);
         match synced {
             // Some file systems sync no directories, and what lies above the area may be nobody's to read.
-            Err(error) if [std::io::ErrorKind::InvalidInput, std::io::ErrorKind::PermissionDenied].contains(&error.kind()) => {}
+            Err(error)
+                if [std::io::ErrorKind::InvalidInput, std::io::ErrorKind::PermissionDenied]
+                    .contains(&error.kind()) => {}
             synced => synced.map_err(|error| Error::from_io(error).at(path.display()))?,
         }
     }

@@ -77,9 +77,8 @@ impl LogSegment {
     /// Fills `into` from `position` on.
     pub(crate) fn read(&self, position: u64, into: &mut [u8]) -> Result<()> {
         match &self.store {
-            SegmentStore::File(file) => {
-                disk::read_exact_at(file, into, position).map_err(|error| Error::from_io(error).at(&self.name))
-            }
+            SegmentStore::File(file) => disk::read_exact_at(file, into, position)
+                .map_err(|error| Error::from_io(error).at(&self.name)),
             SegmentStore::Memory(map) => map.read(position, into),
         }
     }

@@ -460,3 +460,17 @@ fn rank(folder: &Path, rank: u64) {
     say("held");
     thread::sleep(Duration::from_secs(300));
 }
+
+#[test]
+fn what_a_killed_process_left_is_forgotten_after_its_file_was_removed_and_not_before() {
+    let folder = held();
+    let area = Area::open(settings(folder.path(), 64 << 20)).unwrap();
+    let path = folder.path().join("slow/file");
+    let prepared = area.prepare_discard(&path).unwrap();
+    assert!(area.pending(&path).is_err(), "nothing is forgotten yet");
+    fs::remove_file(&path).unwrap();
+    area.discard_prepared(&prepared).unwrap();
+    let done = recover_now(folder.path());
+    assert_eq!((done.finished.len(), done.discarded.len(), done.refused.len()), (1, 1, 0), "{done:?}");
+    assert!(!path.exists());
+}

@@ -281,3 +281,31 @@ fn a_long_record_is_replayed_after_a_kill_and_has_its_checksum_after_a_flush() {
         }
     }
 }
+
+#[test]
+fn a_drain_that_is_awaited_goes_on_in_a_paused_area_and_no_other_does() {
+    let folder = tempfile::tempdir().unwrap();
+    for drainers in [0, 2] {
+        let settings = AreaSettings::folder(folder.path().join("fast"));
+        let area =
+            Area::open(AreaSettings { drainers, free_floor: 0, start_paused: true, ..settings }).unwrap();
+        let [path, other] = ["file", "other"].map(|name| folder.path().join(format!("{name}-{drainers}")));
+        for path in [&path, &other] {
+            let file = update(&area, path);
+            file.write_at(0, b"bytes").unwrap();
+            file.close(CloseWhen::Staged).unwrap();
+        }
+        let awaited = area.await_drains(&path).unwrap().unwrap();
+        while area.pending(&path).unwrap().is_some() {
+            if !awaited.work() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"bytes");
+        assert!(area.pending(&other).unwrap().is_some());
+        drop(awaited);
+        assert!(area.await_drains(&path).unwrap().is_none(), "nothing is left of it");
+        area.close().unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"bytes");
+    }
+}

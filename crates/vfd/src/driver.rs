@@ -16,6 +16,7 @@ use forebay_plugin::{
         hid_t,
     },
 };
+use forebay_source::Error;
 
 use crate::{
     class::{FREE_LISTS, H5F_CLOSE_WEAK, H5FD_CLASS_VERSION, H5FD_class_t, H5FD_mem_t, H5FD_t, MAXADDR},
@@ -25,7 +26,7 @@ use crate::{
     managed_file::ManagedFile,
     process,
     sec2::{OriginFile, Sec2Access},
-    settle::{SettledOpening, wait_until_settled},
+    settle::{SettledFile, SettledOpening, wait_until_settled},
 };
 
 /// What `HDF5_DRIVER` says to get this driver.
@@ -134,16 +135,27 @@ unsafe extern "C" fn open<const SLOT: usize>(
         let Some(sec2) = library.sec2() else { return ptr::null_mut() };
         // SAFETY: a string of HDF5's, or null.
         let destination = unsafe { managed_name(name) };
-        if let Some(destination) = &destination
-            && let Err(error) = wait_until_settled(SLOT, destination, opening(flags))
-        {
-            failure::tell(&library.stack, Failure::Open, destination, &error);
-            return ptr::null_mut();
-        }
+        let told = |destination: &Path, error: &Error| {
+            failure::tell(&library.stack, Failure::Open, destination, error);
+            ptr::null_mut()
+        };
+        let settled = match &destination {
+            None => SettledFile::default(),
+            Some(destination) => match wait_until_settled(SLOT, destination, opening(flags)) {
+                Ok(settled) => settled,
+                Err(error) => return told(destination, &error),
+            },
+        };
         // SAFETY: handed through from HDF5.
         let Some(origin) = (unsafe { sec2.open(name, flags, access, maxaddr) }) else {
             return ptr::null_mut();
         };
+        if let Some(destination) = &destination
+            && let Err(error) = settled.replaced()
+        {
+            origin.close();
+            return told(destination, &error);
+        }
         let managed = destination.and_then(|destination| manage(SLOT, destination, flags, &origin));
         Box::into_raw(Box::new(DriverFile { head: H5FD_t::empty(), library, origin, managed })).cast()
     })
@@ -161,11 +173,7 @@ unsafe fn managed_name(name: *const c_char) -> Option<PathBuf> {
 }
 
 fn opening(flags: c_uint) -> SettledOpening {
-    match (flags & H5F_ACC_TRUNC != 0, flags & H5F_ACC_RDWR != 0) {
-        (true, _) => SettledOpening::Replacing,
-        (false, true) => SettledOpening::Changing,
-        (false, false) => SettledOpening::Reading,
-    }
+    if flags & H5F_ACC_TRUNC != 0 { SettledOpening::Replacing } else { SettledOpening::Existing }
 }
 
 /// Files in SWMR mode are not managed: each write is to be seen, in order, by readers elsewhere.
@@ -360,14 +368,19 @@ unsafe extern "C" fn delete<const SLOT: usize>(name: *const c_char, access: hid_
         let Some(library) = library::<SLOT>() else { return FAIL };
         let Some(sec2) = library.sec2() else { return FAIL };
         // SAFETY: a string of HDF5's, or null.
-        if let Some(destination) = unsafe { managed_name(name) }
-            && let Err(error) = wait_until_settled(SLOT, &destination, SettledOpening::Replacing)
-        {
+        let Some(destination) = (unsafe { managed_name(name) }) else {
+            // SAFETY: handed through.
+            return unsafe { sec2.delete(name, access) };
+        };
+        let removed = wait_until_settled(SLOT, &destination, SettledOpening::Replacing).and_then(|settled| {
+            // SAFETY: handed through.
+            let answer = unsafe { sec2.delete(name, access) };
+            if answer < 0 { Ok(answer) } else { settled.replaced().map(|()| answer) }
+        });
+        removed.unwrap_or_else(|error| {
             failure::tell(&library.stack, Failure::Open, &destination, &error);
-            return FAIL;
-        }
-        // SAFETY: handed through.
-        unsafe { sec2.delete(name, access) }
+            FAIL
+        })
     })
 }
 

@@ -161,7 +161,7 @@ impl ManagedFile {
     /// Returns when all that was written is in the file, or staged and journalled where that is enough.
     pub(crate) fn flush(&mut self, is_closing: bool) -> Result<()> {
         match &self.road {
-            Road::Staged { redo, .. } if !delays_close() => redo.drain(),
+            Road::Staged { redo, .. } if !process::delays_close() => redo.drain(),
             // The close that follows stages all at once.
             Road::Staged { .. } if is_closing => Ok(()),
             Road::Staged { redo, .. } => redo.stage(),
@@ -186,7 +186,7 @@ impl ManagedFile {
     /// Ends the use of the file.
     pub(crate) fn close(mut self) -> Result<()> {
         let is_staged = matches!(self.road, Road::Staged { .. });
-        let is_quick = is_staged && delays_close() && self.staged_bytes > SMALL_BYTES;
+        let is_quick = is_staged && process::delays_close() && self.staged_bytes > SMALL_BYTES;
         self.end_log(if is_quick { CloseWhen::Staged } else { CloseWhen::Drained })
     }
 
@@ -244,10 +244,6 @@ fn read_staged(
         Err(_) if was_told.get() => Ok(-1),
         Err(error) => Err(error),
     }
-}
-
-fn delays_close() -> bool {
-    process::settings().config.hdf5.delay_close
 }
 
 fn is_same(source: &dyn Source, opened: &Metadata) -> bool {

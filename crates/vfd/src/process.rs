@@ -16,6 +16,8 @@ use forebay_source::{Error, FileOrigin, Owned, PerProcess, Result};
 use forebay_stage::{Area, AreaPlace, AreaSettings, CloseWhen, RedoFile};
 use forebay_tier::Tiered;
 
+use crate::forked_child::is_forked_child;
+
 static SETTINGS: OnceLock<PluginSettings> = OnceLock::new();
 static STATE: PerProcess<ProcessState> = PerProcess::empty();
 static END: Once = Once::new();
@@ -32,6 +34,12 @@ pub(crate) fn settings() -> &'static PluginSettings {
             PluginSettings::default()
         })
     })
+}
+
+/// True where a flush or close returns once all is staged, and the drain goes on behind it. Never in a forked child: it may end by
+/// `_exit`, without the drain that a process makes at its end.
+pub(crate) fn delays_close() -> bool {
+    settings().config.hdf5.delay_close && !*state().is_forked.get_or_init(is_forked_child)
 }
 
 /// The file that `name` leads to, if it is managed: with links resolved, as all of its names share what is staged.
@@ -63,6 +71,7 @@ pub(crate) struct ProcessState {
     area: OnceLock<Option<Arc<Area>>>,
     tiers: OnceLock<Option<Arc<Tiered>>>,
     active: Mutex<Vec<ActiveFile>>,
+    is_forked: OnceLock<bool>,
 }
 
 impl ProcessState {

@@ -10,29 +10,31 @@ use std::{
 
 use forebay_plugin::guard;
 
-use crate::settle::{SettledOpening, wait_until_settled};
+use crate::settle::{SettledFile, SettledOpening, wait_until_settled};
 
 /// No libhdf5 has this number: whatever any of them has staged is looked at.
 const ANY_SLOT: usize = usize::MAX;
 
-/// Returns when what was staged for the file at `path` is in it: 0, or -1 where it does not come there. `opening` is 0 for a
-/// file that is read, 1 for one that is changed, 2 for one that is replaced.
+/// Steps of ranks that open a file, as the VOL connector names them.
+const OPENING: c_int = 0;
+const REPLACING: c_int = 1;
+
+/// Brings what was staged for the file at `path` there: 0, or -1 where that cannot be done. `step` is 0 before ranks open the file with
+/// its bytes, 1 before they replace it, and 2 after they have replaced it: what killed processes have staged for it is forgotten then.
 ///
 /// # Safety
 /// `path` ends in NUL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn forebay_vfd_settle_v1(path: *const c_char, opening: c_int) -> c_int {
+pub unsafe extern "C" fn forebay_vfd_settle_v2(path: *const c_char, step: c_int) -> c_int {
     guard(-1, || {
-        let opening = match opening {
-            0 => SettledOpening::Reading,
-            1 => SettledOpening::Changing,
-            _ => SettledOpening::Replacing,
-        };
         // SAFETY: as promised by the caller.
         let path = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
-        match wait_until_settled(ANY_SLOT, path, opening) {
-            Ok(()) => 0,
-            Err(_) => -1,
-        }
+        let settle = |opening| wait_until_settled(ANY_SLOT, path, opening);
+        let settled = match step {
+            OPENING => settle(SettledOpening::Existing).map(drop),
+            REPLACING => settle(SettledOpening::Replacing).map(drop),
+            _ => settle(SettledOpening::Replacing).and_then(SettledFile::replaced),
+        };
+        if settled.is_ok() { 0 } else { -1 }
     })
 }

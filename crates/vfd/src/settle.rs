@@ -3,19 +3,20 @@
 use std::{
     fs, io,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use forebay_plugin::WarnOnce;
 use forebay_source::{Error, ErrorKind, Result};
-use forebay_stage::{Area, ItemState};
+use forebay_stage::{Area, AwaitedDrains, ItemState, PreparedDiscard};
 use rustix::event::{PollFd, Timespec, poll};
 
 use crate::process;
 
 /// How long an open waits for another process to drain the file.
 const LIMIT: Duration = Duration::from_secs(300);
-/// How long other processes may take to forget what is staged for a file that they replace too.
+/// How long other processes may take that replace the same file, or bring it what they have staged.
 const DISCARD_LIMIT: Duration = Duration::from_secs(5);
 /// How long between two looks.
 const STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
@@ -24,55 +25,83 @@ const STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 const SILENT: Duration = Duration::from_secs(5);
 
 static WAITING: WarnOnce = WarnOnce::new();
-static LEFT_OVER: WarnOnce = WarnOnce::new();
 
-/// What is wanted of the file.
+/// How a file is about to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SettledOpening {
-    /// It is only read.
-    Reading,
-    /// It is changed.
-    Changing,
+    /// With its bytes, to read or change them.
+    Existing,
     /// Whatever it holds goes.
     Replacing,
 }
 
+/// A file that may be opened now, or removed.
+#[derive(Debug, Default)]
+#[must_use = "what is staged for a file that is replaced has to be forgotten"]
+pub(crate) struct SettledFile {
+    discard: Option<(Arc<Area>, PreparedDiscard)>,
+}
+
+impl SettledFile {
+    /// Forgets what killed processes have staged for the file, which was replaced or removed: `recover` would write it over the new
+    /// one. Called once that has succeeded; until then the staged writes are all that is left of what was flushed.
+    pub(crate) fn replaced(self) -> Result<()> {
+        let Some((area, prepared)) = self.discard else { return Ok(()) };
+        let start = Instant::now();
+        loop {
+            // Processes that replace it at once are in each other's way for a moment.
+            match area.discard_prepared(&prepared) {
+                Err(_) if start.elapsed() <= DISCARD_LIMIT => pause()?,
+                discarded => return discarded,
+            }
+        }
+    }
+}
+
 /// Returns when `destination` holds all that was written to it and closed, by whichever process of the node.
-pub(crate) fn wait_until_settled(slot: usize, destination: &Path, opening: SettledOpening) -> Result<()> {
+///
+/// An error where a killed process has left writes for it, or where it has refused some, unless it is replaced.
+pub(crate) fn wait_until_settled(
+    slot: usize,
+    destination: &Path,
+    opening: SettledOpening,
+) -> Result<SettledFile> {
     let state = process::state();
     if let Ok(file) = fs::metadata(destination) {
         // HDF5 opens a file a second time to find out that it has it open already.
         if state.is_active(slot, &file) {
-            return Ok(());
+            return Ok(SettledFile::default());
         }
         state.drain_others(slot, &file)?;
     }
     match state.area() {
         Some(area) => wait(area, destination, opening),
-        None => Ok(()),
+        None => Ok(SettledFile::default()),
     }
 }
 
-fn wait(area: &Area, destination: &Path, opening: SettledOpening) -> Result<()> {
+fn wait(area: &Arc<Area>, destination: &Path, opening: SettledOpening) -> Result<SettledFile> {
     let start = Instant::now();
+    let mut awaited = None;
     loop {
         // A file that a process still has open is left to HDF5's locks, as ever.
         let trouble = match area.pending(destination) {
-            Ok(None) => return Ok(()),
+            Ok(None) => return Ok(SettledFile::default()),
             Ok(Some(ItemState::Failed)) => Some(refused(destination)),
             Ok(Some(_)) => None,
             Err(error) => Some(error),
         };
         match trouble {
-            // Tried again later, they would go over the new file.
-            Some(error) if opening == SettledOpening::Replacing && error.kind() == ErrorKind::Unavailable => {
-                let discarded = area.discard(destination);
-                // Processes that replace it at once are in each other's way for a moment.
-                if start.elapsed() > DISCARD_LIMIT {
-                    discarded?;
-                }
-            }
-            Some(error) => return left_over(opening, error),
+            // Trouble with the area itself is told when it is written to.
+            Some(error) if error.kind() != ErrorKind::Unavailable => return Ok(SettledFile::default()),
+            Some(error) if opening == SettledOpening::Existing => return Err(error),
+            Some(_) => match area.prepare_discard(destination) {
+                Ok(prepared) => return Ok(SettledFile { discard: Some((Arc::clone(area), prepared)) }),
+                Err(error) if start.elapsed() > DISCARD_LIMIT => return Err(error),
+                Err(_) => {}
+            },
+            // Nobody resumes the drains of this process while it waits here: they go on as in a flush.
+            None if awaited.is_none() => awaited = area.await_drains(destination)?,
             None => {}
         }
         if start.elapsed() > SILENT {
@@ -84,10 +113,17 @@ fn wait(area: &Area, destination: &Path, opening: SettledOpening) -> Result<()> 
             let error = Error::new(ErrorKind::Unavailable, what).at(destination.display());
             return Err(error.because(system(libc::EAGAIN)).hint("see `forebay stage ls`"));
         }
-        // A signal that the program handles ends the wait: it may want to stop.
-        if poll(&mut [] as &mut [PollFd<'_>], Some(&STEP)) == Err(rustix::io::Errno::INTR) {
-            return Err(Error::from_io(system(libc::EINTR)).at(destination.display()));
+        if !awaited.as_ref().is_some_and(AwaitedDrains::work) {
+            pause().map_err(|error| error.at(destination.display()))?;
         }
+    }
+}
+
+/// Waits for the next look. A signal that the program handles ends the wait: it may want to stop.
+fn pause() -> Result<()> {
+    match poll(&mut [] as &mut [PollFd<'_>], Some(&STEP)) {
+        Err(rustix::io::Errno::INTR) => Err(Error::from_io(system(libc::EINTR))),
+        _ => Ok(()),
     }
 }
 
@@ -95,21 +131,6 @@ fn refused(destination: &Path) -> Error {
     let what = "writes to it are staged, and it refused them";
     let error = Error::new(ErrorKind::Unavailable, what).at(destination.display());
     error.because(system(libc::EBUSY)).hint("`forebay stage drain` tries again")
-}
-
-/// Writes of a process that was killed, or that the file refused: who only reads is told, who would change the file has to
-/// decide about them first. Who replaces it has decided, and they are forgotten.
-fn left_over(opening: SettledOpening, error: Error) -> Result<()> {
-    match opening {
-        // Trouble with the area itself is told when it is written to.
-        _ if error.kind() != ErrorKind::Unavailable => Ok(()),
-        SettledOpening::Replacing => Err(error),
-        SettledOpening::Reading => {
-            LEFT_OVER.say(format_args!("{error}"));
-            Ok(())
-        }
-        SettledOpening::Changing => Err(error),
-    }
 }
 
 fn system(number: i32) -> io::Error {

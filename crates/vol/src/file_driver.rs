@@ -18,7 +18,7 @@ const FILE: &str = "libforebay_vfd.so";
 /// Gives the class of the driver for the libhdf5 that an address lies in.
 const CLASS_FUNCTION: &CStr = c"forebay_vfd_class_v1";
 /// Brings what the driver has staged for a file there.
-const SETTLE_FUNCTION: &CStr = c"forebay_vfd_settle_v1";
+const SETTLE_FUNCTION: &CStr = c"forebay_vfd_settle_v2";
 
 /// The driver's handle in `library`, registered if need be; `None` where the settings leave it out or its file is not beside this
 /// library.
@@ -42,16 +42,26 @@ fn register(library: &LoadedLibrary) -> Option<hid_t> {
     (driver > 0).then_some(driver)
 }
 
-/// Has the driver, where this process has loaded it, bring what it has staged for `path` there: whether it could. `opening` is 0
-/// for a file that is read, 1 for one that is changed, 2 for one that is replaced.
-pub(crate) fn settle(path: &Path, opening: c_int) -> Option<bool> {
+/// A step of ranks that open a file by another driver, for what the file driver has staged for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SettleStep {
+    /// They are about to open it with its bytes.
+    Opening = 0,
+    /// They are about to replace it.
+    Replacing = 1,
+    /// They have replaced it.
+    Replaced = 2,
+}
+
+/// Has the driver, where this process has loaded it, bring what it has staged for `path` there, or forget it: whether it could.
+pub(crate) fn settle(path: &Path, step: SettleStep) -> Option<bool> {
     let function =
         candidates(&own_folder()?)?.find_map(|file| symbol(&file, SETTLE_FUNCTION, libc::RTLD_NOLOAD))?;
     // SAFETY: the driver exports it with this signature.
     let settle = unsafe { std::mem::transmute::<ptr::NonNull<c_void>, Settle>(function) };
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: text that ends in NUL.
-    Some(unsafe { settle(path.as_ptr(), opening) } >= 0)
+    Some(unsafe { settle(path.as_ptr(), step as c_int) } >= 0)
 }
 
 type Settle = unsafe extern "C" fn(*const c_char, c_int) -> c_int;

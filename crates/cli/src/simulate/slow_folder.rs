@@ -12,7 +12,9 @@ use std::{
 };
 
 use forebay::{Error, ErrorKind, Result, size};
-use forebay_mount::{COUNTERS_FILE, MountCounters, Pace, SlowMount};
+use forebay_mount::{
+    COUNTERS_FILE, MountAccess, MountCounters, MountUsers, Pace, SlowMount, SlowMountOptions,
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
@@ -57,6 +59,10 @@ pub(super) struct SlowFolderArgs {
     /// Bytes that all files together may have; a write beyond that gets ENOSPC [default: no limit].
     #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "writable")]
     capacity: Option<u64>,
+
+    /// Let programs of other users in, with the permissions of the files [default: yours alone].
+    #[arg(long)]
+    allow_other: bool,
 
     /// A program to run while the folder is shown, and its arguments.
     #[arg(last = true, value_name = "PROGRAM")]
@@ -107,10 +113,12 @@ impl SlowFolderArgs {
     }
 
     fn mount(&self, pace: Pace) -> Result<SlowMount> {
-        match self.writable {
-            true => SlowMount::writable(&self.folder, &self.mountpoint, pace, self.capacity),
-            false => SlowMount::new(&self.folder, &self.mountpoint, pace),
-        }
+        let access = match self.writable {
+            true => MountAccess::Writable { capacity: self.capacity },
+            false => MountAccess::ReadOnly,
+        };
+        let users = if self.allow_other { MountUsers::Everyone } else { MountUsers::Owner };
+        SlowMount::with_options(&self.folder, &self.mountpoint, SlowMountOptions { pace, access, users })
     }
 }
 

@@ -157,6 +157,22 @@ fn a_mount_whose_program_was_killed_is_taken_away_and_that_is_said() {
 }
 
 #[test]
+fn other_users_are_let_in_only_where_that_is_asked_for() {
+    let Some(places) = places() else { return };
+    let shown = |flags: &[&str]| {
+        let program = ["--", "cat", "/proc/self/mounts"];
+        let ran = run(&[&["simulate", places.below(), places.above()], flags, &program[..]].concat());
+        let line = ran.out.lines().find(|line| line.contains(places.above())).map(str::to_owned);
+        (line.unwrap_or_default(), ran.err)
+    };
+    let (alone, _) = shown(&[]);
+    assert!(alone.contains("nosuid,nodev") && !alone.contains("allow_other"), "{alone}");
+    let (together, err) = shown(&["--allow-other"]);
+    // Who is not root has to be let to do so.
+    assert!(together.contains("allow_other") || err.contains("user_allow_other"), "{together} {err}");
+}
+
+#[test]
 fn a_second_one_at_the_same_place_is_refused() {
     let Some(places) = places() else { return };
     let child = places.start(&[]);

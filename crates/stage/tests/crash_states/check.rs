@@ -132,7 +132,11 @@ fn describe(workload: &Workload, run: &Run, cut: usize, down: Down, what: &str) 
             text
         })
         .collect();
-    format!("{workload:?}\n  {down:?} down after {cut} changes: {what}\n  errors {:?}\n  {}", run.errors, around.join("\n  "))
+    format!(
+        "{workload:?}\n  {down:?} down after {cut} changes: {what}\n  errors {:?}\n  {}",
+        run.errors,
+        around.join("\n  ")
+    )
 }
 
 /// Recovers one state; what is wrong, if something is.
@@ -212,12 +216,17 @@ fn check_seen(
     let is_moved = run.is_disturbed && seen.content(OTHER).is_some();
     if !is_removed && !run.allows(&found, (first, range.1), is_exact && !is_kept) {
         let was = found.as_ref().map(|bytes| brief(bytes));
-        return Some(format!("{NAME} is {was:?}, allowed are versions {first} to {}: {}", range.1, versions(run)));
+        return Some(format!(
+            "{NAME} is {was:?}, allowed are versions {first} to {}: {}",
+            range.1,
+            versions(run)
+        ));
     }
     if is_moved && !run.allows(&seen.content(OTHER), (0, range.1), false) {
         return Some(format!("{OTHER} is {:?}", brief(&seen.content(OTHER).unwrap_or_default())));
     }
-    let modes: Vec<u32> = seen.files.iter().filter(|(name, _)| *name == NAME).map(|(_, file)| file.1).collect();
+    let modes: Vec<u32> =
+        seen.files.iter().filter(|(name, _)| *name == NAME).map(|(_, file)| file.1).collect();
     modes.iter().find(|mode| **mode & !0o644 != 0).map(|mode| format!("mode {mode:o}"))
 }
 
@@ -233,7 +242,9 @@ fn brief(bytes: &[u8]) -> String {
 }
 
 fn versions(run: &Run) -> String {
-    let one = |version: &crate::workload::Version| version.content.as_ref().map_or("none".to_owned(), |bytes| brief(bytes));
+    let one = |version: &crate::workload::Version| {
+        version.content.as_ref().map_or("none".to_owned(), |bytes| brief(bytes))
+    };
     run.versions.iter().map(one).collect::<Vec<_>>().join(" | ")
 }
 
@@ -248,11 +259,15 @@ pub(crate) fn check_failures(workload: &Workload, place: &Place, limits: Limits,
             counts.failures += 1;
             let what = match run {
                 Ok(run) if run.failed.is_none() => None,
-                Ok(run) => check_failed_run(workload, &run, place).map(|what| (run.failed.unwrap_or_default(), what)),
+                Ok(run) => {
+                    check_failed_run(workload, &run, place).map(|what| (run.failed.unwrap_or_default(), what))
+                }
                 Err(_) => Some((String::new(), "panicked".to_owned())),
             };
             if let Some((call, what)) = what {
-                counts.violations.push(format!("{workload:?}\n  call {at} failed with {errno:?}: {call}\n  {what}"));
+                counts
+                    .violations
+                    .push(format!("{workload:?}\n  call {at} failed with {errno:?}: {call}\n  {what}"));
             }
             if counts.violations.len() > 100 {
                 return;

@@ -19,14 +19,44 @@ pub(crate) type Inode = u64;
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     /// A directory has a new name in it, which leads to a new file, directory or link.
-    Create { directory: Inode, name: OsString, inode: Inode, kind: Kind, mode: u32, modified_ns: i128 },
-    Write { inode: Inode, offset: u64, bytes: Vec<u8>, modified_ns: i128 },
-    SetLen { inode: Inode, len: u64, modified_ns: i128 },
-    SetMode { inode: Inode, mode: u32 },
-    Rename { directory: Inode, from: OsString, to: OsString, inode: Inode },
-    Unlink { directory: Inode, name: OsString, inode: Inode },
+    Create {
+        directory: Inode,
+        name: OsString,
+        inode: Inode,
+        kind: Kind,
+        mode: u32,
+        modified_ns: i128,
+    },
+    Write {
+        inode: Inode,
+        offset: u64,
+        bytes: Vec<u8>,
+        modified_ns: i128,
+    },
+    SetLen {
+        inode: Inode,
+        len: u64,
+        modified_ns: i128,
+    },
+    SetMode {
+        inode: Inode,
+        mode: u32,
+    },
+    Rename {
+        directory: Inode,
+        from: OsString,
+        to: OsString,
+        inode: Inode,
+    },
+    Unlink {
+        directory: Inode,
+        name: OsString,
+        inode: Inode,
+    },
     /// What was changed of this file, or of the names in this directory, is on the disk.
-    Sync { inode: Inode },
+    Sync {
+        inode: Inode,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,7 +155,9 @@ impl Watch for Recorder {
             rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()
         };
         self.before = match *call {
-            Call::Open { directory, name, flags, .. } if flags.contains(OFlags::CREATE) => look(directory, name),
+            Call::Open { directory, name, flags, .. } if flags.contains(OFlags::CREATE) => {
+                look(directory, name)
+            }
             Call::Rename { from_directory, from, .. } => look(from_directory, from),
             Call::Link { directory, from, .. } => look(directory, from),
             Call::Remove { directory, name, .. } => look(directory, name),

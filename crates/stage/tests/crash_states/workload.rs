@@ -11,7 +11,9 @@ use std::{
 };
 
 use forebay_scratch::disk;
-use forebay_stage::{Area, AreaSettings, CloseWhen, DrainProgress, RecoverOptions, Recovered, StageOptions, recover};
+use forebay_stage::{
+    Area, AreaSettings, CloseWhen, DrainProgress, RecoverOptions, Recovered, StageOptions, recover,
+};
 use rustix::{
     fs::{CWD, Mode, OFlags},
     io::Errno,
@@ -190,10 +192,7 @@ impl Workload {
         place.prepare(self.is_there);
         let before = Disk::read(&place.root);
         let recorder = Rc::new(RefCell::new(Recorder { failure, ..Recorder::default() }));
-        let first = Version {
-            content: self.is_there.then(first_content),
-            is_patch: false,
-        };
+        let first = Version { content: self.is_there.then(first_content), is_patch: false };
         let mut runner = Runner {
             place,
             recorder: Rc::clone(&recorder),
@@ -398,7 +397,8 @@ impl Run {
     /// The first and the last version that the destination may have after a crash behind so many changes.
     pub(crate) fn range(&self, changes: usize, is_power_loss: bool) -> (usize, usize) {
         let kept = self.promises.iter().filter(|promise| promise.changes <= changes);
-        let first = kept.filter(|promise| promise.is_synced || !is_power_loss).map(|promise| promise.version).max();
+        let first =
+            kept.filter(|promise| promise.is_synced || !is_power_loss).map(|promise| promise.version).max();
         let begun = self.begun.iter().filter(|begun| begun.changes <= changes);
         (first.unwrap_or(0), begun.map(|begun| begun.version).max().unwrap_or(0))
     }

@@ -113,7 +113,8 @@ impl Disk {
                 self.apply_name(change);
             }
             Change::Write { inode, offset, bytes, modified_ns } => {
-                if let Some(Node::File { bytes: file, modified_ns: modified, .. }) = self.nodes.get_mut(inode) {
+                if let Some(Node::File { bytes: file, modified_ns: modified, .. }) = self.nodes.get_mut(inode)
+                {
                     write(file, *offset, bytes);
                     *modified = *modified_ns;
                 }
@@ -135,8 +136,9 @@ impl Disk {
     }
 
     fn apply_name(&mut self, change: &Change) {
-        let (Change::Create { directory, .. } | Change::Rename { directory, .. } | Change::Unlink { directory, .. }) =
-            change
+        let (Change::Create { directory, .. }
+        | Change::Rename { directory, .. }
+        | Change::Unlink { directory, .. }) = change
         else {
             return;
         };
@@ -216,7 +218,8 @@ impl Disk {
                     tv_sec: i64::try_from(modified_ns / 1_000_000_000).unwrap(),
                     tv_nsec: i64::try_from(modified_ns % 1_000_000_000).unwrap(),
                 };
-                rustix::fs::futimens(&file, &Timestamps { last_access: time, last_modification: time }).unwrap();
+                rustix::fs::futimens(&file, &Timestamps { last_access: time, last_modification: time })
+                    .unwrap();
             }
         }
         let born_ns = births.get(&inode).copied().unwrap_or(0);
@@ -266,7 +269,9 @@ impl Crash {
                 Change::Rename { directory, .. } | Change::Unlink { directory, .. } => {
                     name_change(&mut synced, &mut choices, change, last_sync(*directory) > Some(index));
                 }
-                Change::Write { inode, .. } | Change::SetLen { inode, .. } | Change::SetMode { inode, .. } => {
+                Change::Write { inode, .. }
+                | Change::SetLen { inode, .. }
+                | Change::SetMode { inode, .. } => {
                     if last_sync(*inode) > Some(index) {
                         synced.apply(change);
                     } else if !touched.contains(inode) {
@@ -278,7 +283,14 @@ impl Crash {
         }
         for inode in touched {
             let since = last_sync(inode).map_or(0, |index| index + 1);
-            file_choices(&synced, inode, &changes[since..], small.contains(&inode), &mut choices, &mut modified);
+            file_choices(
+                &synced,
+                inode,
+                &changes[since..],
+                small.contains(&inode),
+                &mut choices,
+                &mut modified,
+            );
         }
         Self { synced, choices, modified }
     }
@@ -303,7 +315,8 @@ impl Crash {
                 picks[..next].fill(0);
             }
         }
-        let (none, all): (Vec<usize>, Vec<usize>) = (vec![0; counts.len()], counts.iter().map(|count| count - 1).collect());
+        let (none, all): (Vec<usize>, Vec<usize>) =
+            (vec![0; counts.len()], counts.iter().map(|count| count - 1).collect());
         let mut picks = vec![none.clone(), all.clone()];
         for index in 0..counts.len() {
             for (base, pick) in [(&none, all[index]), (&all, 0)] {
@@ -419,7 +432,8 @@ fn file_choices(
         let mut contents: Vec<Vec<u8>> = Vec::new();
         for version in &versions {
             let end = ((sector + 1) * SECTOR).min(most);
-            let mut content = version.get(sector * SECTOR..version.len().min(end)).unwrap_or_default().to_vec();
+            let mut content =
+                version.get(sector * SECTOR..version.len().min(end)).unwrap_or_default().to_vec();
             content.resize(end - sector * SECTOR, 0);
             if !contents.contains(&content) {
                 contents.push(content);

@@ -27,7 +27,7 @@ use crate::{
     info::UnderConnector,
     optional_ops,
     parallel::{
-        opening::{OpeningRanks, StagedBefore},
+        opening::{OpeningRanks, RanksOpening},
         parallel_file::OpenedFile,
         settling,
     },
@@ -115,8 +115,8 @@ fn of_ranks(
 }
 
 /// True where what is staged for a file that `ranks` open cannot come to it first; the errors say why. Collective.
-fn is_unsettled(library: &LoadedLibrary, ranks: Option<&OpeningRanks>, before: StagedBefore) -> bool {
-    let settled = ranks.map_or(Ok(()), |ranks| guard(Ok(()), || ranks.settle_staged(before)));
+fn is_unsettled(library: &LoadedLibrary, ranks: Option<&OpeningRanks>, opening: RanksOpening) -> bool {
+    let settled = ranks.map_or(Ok(()), |ranks| guard(Ok(()), || ranks.settle_staged(opening)));
     settling::refused(library, settled).is_some()
 }
 
@@ -144,7 +144,7 @@ pub(crate) unsafe extern "C" fn create<const N: usize>(
         }
         // SAFETY: as for every callback.
         let ranks = guard(None, || OpeningRanks::of(library, access, unsafe { path_of(name) }));
-        if is_unsettled(library, ranks.as_ref(), StagedBefore::Replace) {
+        if is_unsettled(library, ranks.as_ref(), RanksOpening::Replacing) {
             return null_mut();
         }
         // SAFETY: as for every callback, with a list that names the connector below.
@@ -153,6 +153,9 @@ pub(crate) unsafe extern "C" fn create<const N: usize>(
             let under = make(name, flags, creation, list.id(), transfer, request);
             wrap_request(library, request, below.connector);
             if let Some(ranks) = ranks {
+                if !under.is_null() {
+                    guard((), || ranks.forget_replaced());
+                }
                 let file = ranks.path().map(|path| VolFile::new(path, None, list.is_on()));
                 let found = FoundFile { file, is_writable: true };
                 let file = of_ranks(library, ranks, under, below.connector, found);
@@ -184,9 +187,7 @@ pub(crate) unsafe extern "C" fn open<const N: usize>(
         }
         // SAFETY: as for every callback.
         let ranks = guard(None, || OpeningRanks::of(library, access, unsafe { path_of(name) }));
-        let is_changed = flags & H5F_ACC_RDWR != 0;
-        let before = if is_changed { StagedBefore::Change } else { StagedBefore::Read };
-        if is_unsettled(library, ranks.as_ref(), before) {
+        if is_unsettled(library, ranks.as_ref(), RanksOpening::Existing) {
             return null_mut();
         }
         let managed_by_ranks = ranks.as_ref().and_then(OpeningRanks::path);

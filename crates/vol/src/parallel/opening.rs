@@ -1,7 +1,6 @@
 //! What ranks agree on when they open a file together.
 
 use std::{
-    ffi::c_int,
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -20,10 +19,14 @@ use super::{
     process_area::process_area,
     shared_cache,
 };
-use crate::{file_driver, settings, slots::LoadedLibrary};
+use crate::{
+    file_driver::{self, SettleStep},
+    settings,
+    slots::LoadedLibrary,
+};
 
 static NOT_SHARED: WarnOnce = WarnOnce::new();
-static LEFT_OVER: WarnOnce = WarnOnce::new();
+static NOT_FORGOTTEN: WarnOnce = WarnOnce::new();
 
 /// How long an open waits for other processes to drain the file.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(300);
@@ -63,9 +66,9 @@ impl OpeningRanks {
     }
 
     /// Waits until what any process of this node has staged for the file is in it: a driver below that stages would do so itself.
-    /// Collective: an error is one on all ranks.
-    pub(crate) fn settle_staged(&self, before: StagedBefore) -> Result<()> {
-        let settled = self.path.as_deref().map_or(Ok(()), |path| before.settle(path));
+    /// An error where it cannot come there, unless the file is replaced. Collective: an error is one on all ranks.
+    pub(crate) fn settle_staged(&self, opening: RanksOpening) -> Result<()> {
+        let settled = self.path.as_deref().map_or(Ok(()), |path| opening.settle(path));
         let all = self.comm.all_gather(vec![u8::from(settled.is_ok())], &Wait::while_ranks_live());
         settled?;
         match all {
@@ -75,6 +78,21 @@ impl OpeningRanks {
             }
             // Ranks that have lost each other are told so when they agree on what to do.
             _ => Ok(()),
+        }
+    }
+
+    /// Forgets what killed processes have staged for the file, which the ranks have replaced: until then it is all that is left of
+    /// what was flushed.
+    pub(crate) fn forget_replaced(&self) {
+        let Some(path) = &self.path else { return };
+        let forgotten = match file_driver::settle(path, SettleStep::Replaced) {
+            Some(true) => Ok(()),
+            Some(false) => Err(not_coming(path)),
+            None => process_area().map_or(Ok(()), |area| discard(area, path)),
+        };
+        if let Err(error) = forgotten {
+            NOT_FORGOTTEN
+                .say(format_args!("{error}; the file was replaced, and `forebay recover` would ask"));
         }
     }
 
@@ -146,27 +164,25 @@ fn discard(area: &Area, path: &Path) -> Result<()> {
     }
 }
 
-/// What was staged for a file and has not come there, where ranks are about to open it.
+/// How ranks are about to open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StagedBefore {
-    /// It is awaited; what a killed process left is told.
-    Read = 0,
-    /// It is awaited; what a killed process left is an error.
-    Change = 1,
-    /// It is awaited, or forgotten where it cannot come.
-    Replace = 2,
+pub(crate) enum RanksOpening {
+    /// With its bytes. What a killed process has staged for it is an error.
+    Existing,
+    /// Whatever it holds goes.
+    Replacing,
 }
 
-impl StagedBefore {
+impl RanksOpening {
     fn settle(self, path: &Path) -> Result<()> {
+        let step = match self {
+            Self::Existing => SettleStep::Opening,
+            Self::Replacing => SettleStep::Replacing,
+        };
         // An area in memory is seen by nobody but the driver that has it.
-        match file_driver::settle(path, self as c_int) {
+        match file_driver::settle(path, step) {
             Some(true) => return Ok(()),
-            Some(false) => {
-                let what = "writes to it are staged, and do not come to it";
-                let error = Error::new(ErrorKind::Unavailable, what).at(path.display());
-                return Err(error.hint("see `forebay stage ls`"));
-            }
+            Some(false) => return Err(not_coming(path)),
             None => {}
         }
         let Some(area) = process_area() else { return Ok(()) };
@@ -180,12 +196,14 @@ impl StagedBefore {
             }
             // Trouble with the area itself is told when it is written to.
             Err(error) if error.kind() != ErrorKind::Unavailable => Ok(()),
-            Err(_) if self == Self::Replace => discard(area, path),
-            Err(error) if self == Self::Read => {
-                LEFT_OVER.say(format_args!("{error}"));
-                Ok(())
-            }
+            Err(_) if self == Self::Replacing => area.prepare_discard(path).map(drop),
             Err(error) => Err(error),
         }
     }
+}
+
+fn not_coming(path: &Path) -> Error {
+    let what = "writes to it are staged, and do not come to it";
+    let error = Error::new(ErrorKind::Unavailable, what).at(path.display());
+    error.hint("`forebay stage ls` lists them, `forebay recover` finishes those of killed processes")
 }

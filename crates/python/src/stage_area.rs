@@ -58,18 +58,22 @@ impl RawArea {
         }
     }
 
-    /// A new file for the destination `path`.
-    #[pyo3(signature = (path, priority, latest))]
+    /// A new file for the destination `path`; with `exclusive`, an error with the number `EEXIST` where there is one.
+    #[pyo3(signature = (path, priority, latest, exclusive))]
     fn create(
         &self,
         py: Python<'_>,
         path: PathBuf,
         priority: i32,
         latest: Option<PathBuf>,
+        exclusive: bool,
     ) -> PyResult<RawStagedFile> {
         let (area, name) = (Arc::clone(&self.area), path.display().to_string());
         let file = interruptible(py, move || {
-            area.create(&path, StageOptions { priority, latest: latest.clone(), ..StageOptions::default() })
+            let latest = latest.clone();
+            let options =
+                StageOptions { priority, latest, is_exclusive: exclusive, ..StageOptions::default() };
+            area.create(&path, options)
         })?;
         show_warnings(py)?;
         Ok(RawStagedFile::new(name, file))

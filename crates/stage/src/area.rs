@@ -11,7 +11,7 @@ use std::{
 };
 
 use forebay_source::{Error, ErrorKind, Result};
-use rustix::io::Errno;
+use rustix::{fs::CWD, io::Errno};
 
 use crate::{
     destination,
@@ -64,6 +64,10 @@ impl Area {
     ///
     /// Mode, owner, access list and extended attributes of an old file are kept; a link at `destination` is followed.
     pub fn create(self: &Arc<Self>, destination: &Path, mut options: StageOptions) -> Result<StagedFile> {
+        let is_taken = || FileStamp::in_directory(CWD, destination.as_os_str());
+        if options.is_exclusive && is_taken()?.is_some() {
+            return Err(Error::from_io(Errno::EXIST.into()).at(destination.display()));
+        }
         let destination = destination::resolve(destination)?;
         destination::check(&destination)?;
         options.latest = options.latest.as_deref().map(pointer::check).transpose()?;

@@ -74,7 +74,7 @@ pub(crate) fn dress(file: &File, destination: &Destination, mode: NewMode) -> Re
 }
 
 /// Gives `file`, which is for its owner alone or has the mode of a new file already, the mode of a new file.
-fn dress_as_new(file: &File, destination: &Destination, mode: NewMode) -> Result<()> {
+pub(crate) fn dress_as_new(file: &File, destination: &Destination, mode: NewMode) -> Result<()> {
     let is_private = disk::stat(file).map_err(Error::from_io)?.st_mode & 0o7777 == PRIVATE;
     let has_list =
         |file| disk::xattr(file, OsStr::new(ACCESS_LIST), MOST_XATTR_BYTES).map_err(Error::from_io);

@@ -6,7 +6,7 @@ use forebay_scratch::disk;
 use forebay_source::{Error, Result};
 
 use crate::{
-    attributes::dress,
+    attributes::{dress, dress_as_new},
     destination::Destination,
     drainers::SUM_BLOCK,
     journal::{ImageSums, Journal},
@@ -125,7 +125,11 @@ pub(crate) fn complete(
     journal: &Journal,
 ) -> Result<()> {
     disk::set_len(temporary, image.len).map_err(Error::from_io)?;
-    dress(temporary, place, journal.new_mode())?;
+    if journal.is_program_image {
+        dress_as_new(temporary, place, journal.new_mode())?;
+    } else {
+        dress(temporary, place, journal.new_mode())?;
+    }
     disk::sync_all(temporary).map_err(Error::from_io)?;
     let found = FileStamp::of(temporary)?;
     if found.len != image.len {

@@ -728,8 +728,8 @@ class RawArea:
     @property
     def path(self) -> str | None:
         """The folder, or nothing for memory."""
-    def create(self, path: str, priority: int, latest: str | None) -> RawStagedFile:
-        """A new file for the destination ``path``."""
+    def create(self, path: str, priority: int, latest: str | None, exclusive: bool) -> RawStagedFile:
+        """A new file for the destination ``path``; with ``exclusive``, an error with the number ``EEXIST`` where there is one."""
     def is_pending(self, path: str) -> bool:
         """True where an item of some process has bytes for ``path`` that are not there yet."""
     def open_staged(self, path: str) -> int | None:

@@ -142,15 +142,15 @@ class Area:
         self._is_closed = True
         _open.discard(self)
 
-    def _create(self, path: str, priority: int, latest: str | None) -> RawStagedFile:
-        """A new file for the absolute ``path``."""
+    def _create(self, path: str, priority: int, latest: str | None, exclusive: bool) -> RawStagedFile:
+        """A new file for the absolute ``path``; with ``exclusive``, none may be there."""
         if self._is_closed:
             raise InvalidError(f"{self!r} was closed")
         if self._owner != os.getpid():
             # A forked child has threads of its own, and drains what it stages when it ends.
             self._owner = os.getpid()
             _open.add(self)
-        return self._raw.create(path, priority, latest)
+        return self._raw.create(path, priority, latest, exclusive)
 
     def __enter__(self) -> Area:
         return self

@@ -8,6 +8,7 @@ import operator
 import os
 from typing import IO, Any, Literal, TypeAlias, overload
 
+from .._forebay import ForebayError
 from ._area import Area, area_of
 from ._file import StagedFile, StagedText
 
@@ -71,7 +72,8 @@ def open(
 ) -> Any:
     """Opens a new file that is staged: ``path`` becomes the whole of it, by a rename, once it is durable.
 
-    :param mode: as Python's own ``open``: ``"wb"`` (the default), ``"xb"`` (there must be no such file), ``"w+b"`` (what was
+    :param mode: as Python's own ``open``: ``"wb"`` (the default), ``"xb"`` (there must be no such file; an
+        empty one keeps the name until it is durable), ``"w+b"`` (what was
         written can be read back), or text. ``"rb"`` and ``"r"`` read what is staged on this node for ``path``, or else what is there.
     :param area: an :class:`Area`, a folder, or ``"memory"``; by default the one of the configuration.
     :param priority: files of higher priority go to their destinations first.
@@ -94,8 +96,6 @@ def open(
     if "r" in kinds:
         return _open_to_read(path, mode, area_of(area), **text)
     chosen = area_of(area)
-    if "x" in kinds and (os.path.lexists(path) or chosen._raw.is_pending(path)):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
     file = create(path, mode, chosen, priority, latest)
     return file if is_binary else StagedText(file, **text)
 
@@ -105,7 +105,13 @@ def create(
 ) -> StagedFile:
     """A file at the absolute ``path``, staged in ``area``."""
     link = None if latest is None else os.path.join(os.path.dirname(path), os.fsdecode(latest))
-    return StagedFile(area._create(path, operator.index(priority), link), path, mode, area)
+    try:
+        file = area._create(path, operator.index(priority), link, "x" in mode)
+    except ForebayError as error:
+        if "x" in mode and getattr(error, "errno", None) == errno.EEXIST:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from error
+        raise
+    return StagedFile(file, path, mode, area)
 
 
 def _open_to_read(path: str, mode: str, area: Area, **text: Any) -> IO[Any]:

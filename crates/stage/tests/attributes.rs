@@ -1,0 +1,307 @@
+//! Names, modes and access lists of new files: exclusive creation, default lists, directories that are replaced.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::{
+    cell::RefCell,
+    ffi::OsStr,
+    fs::{self, File, OpenOptions, Permissions},
+    io::Write,
+    ops::ControlFlow,
+    os::{
+        fd::BorrowedFd,
+        unix::fs::{OpenOptionsExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
+    process::Command,
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
+
+use forebay_scratch::disk::{self, Call, Watch};
+use forebay_stage::{
+    Area, AreaSettings, DrainProgress, RecoverOptions, Sealed, StageOptions, StagedFile, recover,
+};
+use rustix::fs::XattrFlags;
+use tempfile::TempDir;
+
+const LIMIT: Option<Duration> = Some(Duration::from_secs(60));
+const ACCESS_LIST: &str = "system.posix_acl_access";
+const DEFAULT_LIST: &str = "system.posix_acl_default";
+
+const OWNER: u16 = 0x01;
+const USER: u16 = 0x02;
+const GROUP: u16 = 0x04;
+const MASK: u16 = 0x10;
+const OTHERS: u16 = 0x20;
+/// The user `bin`, who owns nothing here.
+const BIN: u32 = 2;
+
+fn on(_: DrainProgress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+struct Setting {
+    _root: TempDir,
+    fast: PathBuf,
+    slow: PathBuf,
+    area: Arc<Area>,
+}
+
+impl Setting {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().canonicalize().unwrap();
+        let (fast, slow) = (path.join("fast"), path.join("slow"));
+        fs::create_dir(&slow).unwrap();
+        let area = open_area(&fast);
+        Self { _root: root, fast, slow, area }
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> Sealed {
+        seal(self.area.create(path, StageOptions::default()).unwrap(), bytes)
+    }
+}
+
+/// An area of one process; two of them are as two processes.
+fn open_area(fast: &Path) -> Arc<Area> {
+    // Without threads of its own, what is sealed is durable when `seal` returns.
+    let settings = AreaSettings { free_floor: 0, drainers: 0, ..AreaSettings::folder(fast) };
+    Area::open(settings).unwrap()
+}
+
+fn seal(file: StagedFile, bytes: &[u8]) -> Sealed {
+    file.write_at(0, bytes).unwrap();
+    file.seal().unwrap()
+}
+
+fn exclusive() -> StageOptions {
+    StageOptions { is_exclusive: true, ..StageOptions::default() }
+}
+
+/// An access list of entries with tag, rights and user.
+fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+    let mut bytes = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, user) in entries {
+        bytes.extend_from_slice(&tag.to_le_bytes());
+        bytes.extend_from_slice(&rights.to_le_bytes());
+        bytes.extend_from_slice(&user.to_le_bytes());
+    }
+    bytes
+}
+
+fn set_list(path: &Path, name: &str, entries: &[(u16, u16, u32)]) -> bool {
+    rustix::fs::setxattr(path, name, &list(entries), XattrFlags::empty()).is_ok()
+}
+
+/// Mode and access list of the file at `path`.
+fn rights(path: &Path) -> (u32, Option<Vec<u8>>) {
+    let list = disk::path_xattr(path, OsStr::new(ACCESS_LIST), 1000).unwrap();
+    (fs::metadata(path).unwrap().permissions().mode() & 0o7777, list)
+}
+
+const NONE: u32 = u32::MAX;
+
+#[test]
+fn a_new_file_has_the_rights_that_a_plain_one_has_there() {
+    let setting = Setting::new();
+    let default = [(OWNER, 7, NONE), (USER, 6, BIN), (GROUP, 5, NONE), (MASK, 6, NONE), (OTHERS, 0, NONE)];
+    for has_list in [false, true] {
+        if has_list && !set_list(&setting.slow, DEFAULT_LIST, &default) {
+            eprintln!("there are no access lists here: default ones are not tested");
+            return;
+        }
+        let (plain, staged) = (setting.slow.join("plain"), setting.slow.join("staged"));
+        for path in [&plain, &staged] {
+            let _ = fs::remove_file(path);
+        }
+        File::create(&plain).unwrap();
+        assert!(setting.write(&staged, b"bytes").durable().wait(LIMIT).unwrap());
+        assert_eq!(rights(&staged), rights(&plain), "with a default list: {has_list}");
+        // Written anew, it keeps the rights that it has by then, and none of the directory's.
+        fs::set_permissions(&staged, Permissions::from_mode(0o600)).unwrap();
+        let before = rights(&staged);
+        assert!(setting.write(&staged, b"more").durable().wait(LIMIT).unwrap());
+        assert_eq!((rights(&staged), fs::read(&staged).unwrap()), (before, b"more".to_vec()));
+    }
+}
+
+#[test]
+fn recover_gives_a_new_file_the_rights_that_a_plain_one_had() {
+    let setting = Setting::new();
+    let (plain, staged) = (setting.slow.join("plain"), setting.slow.join("staged"));
+    File::create(&plain).unwrap();
+    setting.area.pause();
+    let sealed = setting.write(&staged, b"bytes");
+    assert!(sealed.staged().is_set() && !staged.exists());
+    setting.area.leave();
+    // The lock of the process that has left it is still held here: its directory is copied to where nobody has it.
+    let moved = setting.fast.with_file_name("moved");
+    assert!(Command::new("cp").arg("-a").arg(&setting.fast).arg(&moved).status().unwrap().success());
+    let recovered = recover(&moved, &RecoverOptions::default(), &on).unwrap();
+    assert_eq!(recovered.finished.len(), 1, "{recovered:?}");
+    assert_eq!((rights(&staged), fs::read(&staged).unwrap()), (rights(&plain), b"bytes".to_vec()));
+}
+
+/// The rights of a file after each call, as far as they are more than those it has in the end.
+struct Widest {
+    allowed: u32,
+    seen: Vec<String>,
+}
+
+impl Watch for Widest {
+    fn before(&mut self, _: &Call<'_>) -> rustix::io::Result<()> {
+        Ok(())
+    }
+
+    fn after(&mut self, call: &Call<'_>, made: Option<BorrowedFd<'_>>) {
+        let file = match (call, made) {
+            (
+                Call::SetMode { file, .. } | Call::SetXattr { file, .. } | Call::RemoveXattr { file, .. },
+                _,
+            ) => *file,
+            (Call::Open { flags, .. }, Some(file)) if flags.contains(rustix::fs::OFlags::CREATE) => file,
+            _ => return,
+        };
+        let mode = rustix::fs::fstat(file).unwrap().st_mode & 0o777;
+        if mode & !self.allowed != 0 {
+            self.seen.push(format!("{mode:o} after {call:?}"));
+        }
+    }
+}
+
+#[test]
+fn at_no_moment_may_more_users_open_a_file_than_in_the_end() {
+    let setting = Setting::new();
+    let path = setting.slow.join("file");
+    let entries = [(OWNER, 6, NONE), (USER, 4, BIN), (GROUP, 0, NONE), (MASK, 4, NONE), (OTHERS, 0, NONE)];
+    for (mode, has_list) in [(0o600, false), (0o640, false), (0o400, false), (0o640, true)] {
+        let _ = fs::remove_file(&path);
+        File::create(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        if has_list && !set_list(&path, ACCESS_LIST, &entries) {
+            return;
+        }
+        let before = rights(&path);
+        // The temporary file is written by its owner.
+        let watch = Rc::new(RefCell::new(Widest { allowed: mode | 0o600, seen: Vec::new() }));
+        disk::watch(Some(Rc::clone(&watch) as _));
+        let sealed = setting.write(&path, b"private");
+        disk::watch(None);
+        assert!(sealed.durable().wait(LIMIT).unwrap());
+        assert_eq!(rights(&path), before);
+        assert!(watch.borrow().seen.is_empty(), "{:?}", watch.borrow().seen);
+    }
+}
+
+#[test]
+fn capabilities_and_set_id_bits_do_not_pass_to_other_bytes() {
+    let setting = Setting::new();
+    let path = setting.slow.join("program");
+    fs::write(&path, "old").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o4755)).unwrap();
+    let has_attribute = rustix::fs::setxattr(&path, "user.kept", b"1", XattrFlags::empty()).is_ok();
+    // `cap_net_raw+ep`, as root may set it.
+    let capability = [[1, 0, 0, 2], [0, 32, 0, 0], [0; 4], [0; 4], [0; 4]].concat();
+    let has_capability =
+        rustix::fs::setxattr(&path, "security.capability", &capability, XattrFlags::empty()).is_ok();
+    assert!(setting.write(&path, b"new").durable().wait(LIMIT).unwrap());
+    assert_eq!(rights(&path).0, 0o755);
+    let attribute = |name: &str| disk::path_xattr(&path, OsStr::new(name), 100).unwrap();
+    assert_eq!(attribute("user.kept").is_some(), has_attribute);
+    assert_eq!(attribute("security.capability"), None, "it had some before: {has_capability}");
+}
+
+#[test]
+fn of_two_that_create_a_file_exclusively_the_second_is_refused_when_it_opens_it() {
+    let setting = Setting::new();
+    let other = open_area(&setting.fast);
+    let path = setting.slow.join("claim");
+    let file = setting.area.create(&path, exclusive()).unwrap();
+    for area in [&setting.area, &other] {
+        let error = area.create(&path, exclusive()).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::EXIST.raw_os_error()), "{error}");
+    }
+    let plain = OpenOptions::new().write(true).create_new(true).open(&path);
+    assert_eq!(plain.unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    assert!(seal(file, b"mine").durable().wait(LIMIT).unwrap());
+    assert_eq!(fs::read(&path).unwrap(), b"mine");
+    assert!(other.create(&path, exclusive()).is_err());
+    // A link has the name too, wherever it leads.
+    let link = setting.slow.join("link");
+    std::os::unix::fs::symlink("nowhere", &link).unwrap();
+    assert!(setting.area.create(&link, exclusive()).is_err());
+}
+
+#[test]
+fn a_name_that_was_taken_exclusively_is_free_again_when_the_file_is_given_up() {
+    let setting = Setting::new();
+    let path = setting.slow.join("claim");
+    drop(setting.area.create(&path, exclusive()).unwrap());
+    assert!(!path.exists());
+    // What somebody has written there meanwhile is theirs.
+    let file = setting.area.create(&path, exclusive()).unwrap();
+    fs::write(&path, "theirs").unwrap();
+    drop(file);
+    assert_eq!(fs::read(&path).unwrap(), b"theirs");
+    fs::remove_file(&path).unwrap();
+    let file = setting.area.create(&path, exclusive()).unwrap();
+    fs::write(&path, "theirs").unwrap();
+    let sealed = seal(file, b"mine");
+    assert!(sealed.durable().error().is_some(), "it is not replaced");
+    assert_eq!(fs::read(&path).unwrap(), b"theirs");
+}
+
+#[test]
+fn a_file_goes_to_the_directory_that_it_was_opened_in() {
+    let setting = Setting::new();
+    let path = setting.slow.join("file");
+    setting.area.pause();
+    let sealed = setting.write(&path, b"bytes");
+    let moved = setting.slow.with_file_name("moved");
+    fs::rename(&setting.slow, &moved).unwrap();
+    fs::create_dir(&setting.slow).unwrap();
+    setting.area.drain(&on).unwrap();
+    assert!(sealed.durable().is_set());
+    assert_eq!(fs::read(moved.join("file")).unwrap(), b"bytes");
+    assert_eq!(fs::read_dir(&setting.slow).unwrap().count(), 0);
+}
+
+#[test]
+fn recover_asks_where_another_directory_has_the_path() {
+    let setting = Setting::new();
+    let path = setting.slow.join("file");
+    setting.area.pause();
+    assert!(setting.write(&path, b"bytes").staged().is_set());
+    setting.area.leave();
+    let copy = setting.fast.with_file_name("copy");
+    assert!(Command::new("cp").arg("-a").arg(&setting.fast).arg(&copy).status().unwrap().success());
+    fs::rename(&setting.slow, setting.slow.with_file_name("moved")).unwrap();
+    fs::create_dir(&setting.slow).unwrap();
+    let refused = recover(&copy, &RecoverOptions::default(), &on).unwrap().refused;
+    assert_eq!(refused.len(), 1);
+    assert!(refused[0].error.as_ref().unwrap().contains("its directory was replaced"), "{refused:?}");
+    let apply = RecoverOptions { apply: vec![refused[0].id.clone()], ..RecoverOptions::default() };
+    assert_eq!(recover(&copy, &apply, &on).unwrap().finished.len(), 1);
+    assert_eq!(fs::read(&path).unwrap(), b"bytes");
+}
+
+#[test]
+fn a_program_that_is_durable_can_be_run() {
+    let setting = Setting::new();
+    let program = fs::read("/bin/true").unwrap();
+    for number in 0..20 {
+        let path = setting.slow.join(format!("program-{number}"));
+        let mut made =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&path).unwrap();
+        made.write_all(b"#!").unwrap();
+        drop(made);
+        let threads = AreaSettings { free_floor: 0, ..AreaSettings::folder(&setting.fast) };
+        let area = Area::open(threads).unwrap();
+        let sealed = seal(area.create(&path, StageOptions::default()).unwrap(), &program);
+        assert!(sealed.durable().wait(LIMIT).unwrap());
+        let status = Command::new(&path).status();
+        assert!(status.is_ok_and(|status| status.success()), "the kernel refuses what is open for writing");
+    }
+}

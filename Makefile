@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-run deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage bench-dlio bench-papers bench-frameworks bench-run bench-mount wheel capi release clean
+.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-crash deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-run deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage bench-dlio bench-papers bench-frameworks bench-run bench-mount wheel capi release clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ deep-tiers: ## disk tiers: 200 kills, a million files, a disk that loses what it
 
 deep-filters: ## large filter vectors
 	@scripts/deep.sh filters
+
+deep-crash: ## staging: every state that a crash can leave is recovered, every call fails once; at most an hour
+	@scripts/deep.sh crash
 
 deep-fuzz: ## ten minutes of fuzzing
 	@scripts/deep.sh fuzz

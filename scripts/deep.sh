@@ -3,6 +3,7 @@
 #   tests    all tests, in release, and variants that make test has no time for (FOREBAY_SLOW=1)
 #   tiers    disk tiers: 200 kills, a million files, a disk that loses what it took, races of threads
 #   filters  large filter vectors
+#   crash    staging: every state that a crash can leave is recovered, every call fails once; at most an hour
 #   fuzz     ten minutes of fuzzing, or FUZZ_SECONDS
 #   memory   four workers and two loaders within their budget, ten epochs
 #   store    ranks under every MPI, up to 8 of them, killed ones too; on emulated hosts where there is root
@@ -56,6 +57,17 @@ deep_filters() {
     FILTER_VECTORS=$vectors cargo test --release -p forebay-filter --test vectors
 }
 
+deep_crash() {
+    # As in test.sh: what is built for that is used again.
+    export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
+    use_cache
+    cd "$ROOT"
+    say "crashes and failed calls of staging"
+    cargo test --release --no-run -p forebay-stage --test crash_states
+    FOREBAY_CRASH=deep timeout --kill-after=10 3600 \
+        cargo test --release -p forebay-stage --test crash_states -- --nocapture --test-threads=1
+}
+
 deep_fuzz() {
     "$ROOT/scripts/fuzz.sh" "${FUZZ_SECONDS:-600}"
 }
@@ -98,10 +110,10 @@ deep_peers() {
 }
 
 parts=("$@")
-[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters fuzz memory store hdf5 run bench peers)
+[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters crash fuzz memory store hdf5 run bench peers)
 for part in "${parts[@]}"; do
     case $part in
-    tests | tiers | filters | fuzz | memory | store | hdf5 | run | bench | peers) "deep_$part" ;;
-    *) die "usage: deep.sh [tests|tiers|filters|fuzz|memory|store|hdf5|run|bench|peers]…" ;;
+    tests | tiers | filters | crash | fuzz | memory | store | hdf5 | run | bench | peers) "deep_$part" ;;
+    *) die "usage: deep.sh [tests|tiers|filters|crash|fuzz|memory|store|hdf5|run|bench|peers]…" ;;
     esac
 done

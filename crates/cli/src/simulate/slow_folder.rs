@@ -73,24 +73,18 @@ impl SlowFolderArgs {
     /// What is done, in two lines.
     fn describe(&self, pace: Pace) -> [String; 2] {
         let (folder, place) = (self.folder.display(), self.mountpoint.display());
+        let users = if self.writable { "readers and writers" } else { "readers" };
         let line = pace.bytes_per_second.map_or_else(
             || "no limit to the bandwidth".into(),
-            |rate| format!("{}/s for all {}", show::size(rate.get()), self.users()),
+            |rate| format!("{}/s for all {users}", show::size(rate.get())),
         );
-        let (latency, open_latency) = (pace.latency, pace.open_latency);
+        let (latency, opens) = (pace.latency, pace.open_latency);
         let what = if self.writable { "read and write" } else { "read" };
         let counters = self.mountpoint.join(COUNTERS_FILE);
         [
-            format!(
-                "{folder} is shown at {place}: {latency:?} per {what}, {open_latency:?} per open, {line}"
-            ),
+            format!("{folder} is shown at {place}: {latency:?} per {what}, {opens:?} per open, {line}"),
             format!("counters: {}; Ctrl-C ends it", counters.display()),
         ]
-    }
-
-    /// Who shares the bandwidth.
-    fn users(&self) -> &'static str {
-        if self.writable { "readers and writers" } else { "readers" }
     }
 
     fn pace(&self) -> Result<Pace> {
@@ -113,10 +107,8 @@ impl SlowFolderArgs {
     }
 
     fn mount(&self, pace: Pace) -> Result<SlowMount> {
-        let access = match self.writable {
-            true => MountAccess::Writable { capacity: self.capacity },
-            false => MountAccess::ReadOnly,
-        };
+        let writable = MountAccess::Writable { capacity: self.capacity };
+        let access = if self.writable { writable } else { MountAccess::ReadOnly };
         let users = if self.allow_other { MountUsers::Everyone } else { MountUsers::Owner };
         SlowMount::with_options(&self.folder, &self.mountpoint, SlowMountOptions { pace, access, users })
     }

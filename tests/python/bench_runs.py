@@ -25,7 +25,7 @@ def parallel() -> tuple[Path, Path]:
 
 
 def suite(folder: Path, configuration: dict[str, Any] | list[dict[str, Any]], **more: Any) -> Path:
-    """A file in h5bench's form, of one ``dlio`` benchmark or of those that are given."""
+    """A file in h5bench's form, of one ``dlio`` entry or of the entries that are given."""
     benchmarks = configuration
     if isinstance(configuration, dict):
         benchmarks = [{"benchmark": "dlio", "configuration": configuration}]

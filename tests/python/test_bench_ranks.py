@@ -1,8 +1,7 @@
-"""The benchmark by ranks of an MPI job: reads that all ranks take part in, subfiling, filters, connectors, kernels."""
+"""The benchmark by ranks of an MPI job: reads that all ranks take part in, subfiling, filters, connectors."""
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -218,98 +217,12 @@ def test_a_connector_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert done.returncode != 0 and "HDF5_VOL_CONNECTOR" in done.stderr and "async" in done.stderr
 
 
-def kernels(folder: Path, write: dict[str, Any], read: dict[str, Any] | None, **both: Any) -> Path:
-    """A ``write`` and a ``read`` of the same particles."""
-    words = {"TIMESTEPS": "3", "CSV_FILE": "output.csv"} | both
-    entries = [{"benchmark": "write", "file": "test.h5", "configuration": words | write | {"CSV_FILE": "write.csv"}}]
-    if read is not None:
-        entries.append({"benchmark": "read", "file": "test.h5", "configuration": words | read | {"CSV_FILE": "read.csv"}})
-    return suite(folder, entries)
-
-
-def table(path: Path) -> dict[str, str]:
-    return {row[0]: row[1].strip() for row in csv.reader(path.open()) if len(row) > 1}
-
-
-@pytest.mark.parametrize("memory", ["CONTIG", "INTERLEAVED"])
-@pytest.mark.parametrize("file", ["CONTIG", "INTERLEAVED"])
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_kernels_write_particles_in_every_pattern_and_read_them(ranks: int, file: str, memory: str, tmp_path: Path) -> None:
-    both = {"NUM_DIMS": "2", "DIM_1": "16", "DIM_2": "8", "COLLECTIVE_DATA": "YES", "COLLECTIVE_METADATA": "YES",
-            "FILE_PATTERN": file, "MEM_PATTERN": memory}  # fmt: skip
-    path = kernels(tmp_path, {}, {"READ_OPTION": "FULL"}, **both)
-    answer = bench(path, "--output", tmp_path / "out", ranks=ranks)
-    assert [(kernel["kernel"], kernel["bytes"]) for kernel in answer["kernels"]] == [
-        (name, 3 * ranks * 16 * 8 * 32) for name in ["write", "read"]
+def test_entries_that_are_not_dlio_are_reported_once_by_an_mpi_job(tmp_path: Path) -> None:
+    entries = [
+        {"benchmark": "write", "file": "test.h5", "configuration": {"TIMESTEPS": "1"}},
+        {"benchmark": "dlio", "configuration": SMALL_SET | {"epochs": 1}},
     ]
-    numbers = np.tile(np.arange(16 * 8).reshape(16, 8), (ranks, 1))
-    with h5py.File(tmp_path / "test.h5") as written:
-        assert sorted(written) == ["Timestep_0", "Timestep_1", "Timestep_2"]
-        for group in written.values():
-            if file == "INTERLEAVED":
-                values = group["particles"][...]
-                ids, twice, x = values["id_1"], values["id_2"], values["x"]
-            else:
-                pick = (lambda name: group[name][...][name]) if memory == "INTERLEAVED" else (lambda name: group[name][...])
-                ids, twice, x = pick("id_1"), pick("id_2"), pick("x")
-            assert (ids == numbers).all() and (twice == 2.0 * numbers).all()
-            assert 0 <= x.min() < x.max() < 64
-    facts = table(tmp_path / "out/read.csv")
-    assert (facts["operation"], facts["ranks"], facts["collective data"]) == ("read", str(ranks), "YES")
-    assert table(tmp_path / "out/write.csv")["operation"] == "write"
-
-
-@pytest.mark.parametrize(
-    "option, more, count",
-    [
-        ("PARTIAL", {"TO_READ_NUM_PARTICLES": "32"}, 32),
-        ("LDC", {}, 8),
-        ("RDC", {}, 8),
-        ("PRL", {}, 2 * 2 * 8 + 12 * 2 * 2),
-        ("CS", {"STRIDE_SIZE": "4", "STRIDE_SIZE_2": "4"}, 4 * 2 * 4),
-    ],
-)
-def test_read_kernels_read_the_part_that_is_asked_for(option: str, more: dict[str, str], count: int, tmp_path: Path) -> None:
-    both = {"NUM_DIMS": "2", "DIM_1": "16", "DIM_2": "8"}
-    read = {"READ_OPTION": option, "BLOCK_SIZE": "2", "BLOCK_SIZE_2": "2"} | more
-    answer = bench(kernels(tmp_path, {}, read, **both), "--output", tmp_path / "out", ranks=2)
-    assert answer["kernels"][1]["bytes"] == 2 * 3 * count * 32
-
-
-def test_strided_and_chunked_kernels_and_a_file_for_each_rank(tmp_path: Path) -> None:
-    strided = {"FILE_PATTERN": "STRIDED", "STRIDE_SIZE": "8", "BLOCK_SIZE": "2", "BLOCK_CNT": "6"}
-    path = kernels(tmp_path, strided, None, NUM_DIMS="1", DIM_1="64", DELAYED_CLOSE_TIMESTEPS="2")
-    assert bench(path, "--output", tmp_path / "out", ranks=2)["kernels"][0]["bytes"] == 2 * 3 * 12 * 32
-    with h5py.File(tmp_path / "test.h5") as file:
-        ids = file["Timestep_2/id_1"][...]
-    assert ids.shape == (128,) and ids[64:].tolist() == ids[:64].tolist() and ids[8:10].tolist() == [2, 3]
-    zipped = {"COMPRESS": "YES", "CHUNK_DIM_1": "16", "COLLECTIVE_DATA": "YES"}
-    bench(kernels(tmp_path, zipped, {}, NUM_DIMS="1", DIM_1="64", COLLECTIVE_DATA="YES"), "--output", tmp_path / "out", ranks=2)
-    with h5py.File(tmp_path / "test.h5") as file:
-        assert (file["Timestep_0/x"].chunks, file["Timestep_0/x"].compression) == ((16,), "gzip")
-    alone = kernels(tmp_path, {}, {}, NUM_DIMS="1", DIM_1="64", FILE_PER_PROC="YES")
-    answer = bench(alone, "--ranks", 2, "--output", tmp_path / "out", library=parallel()[0])
-    assert len(answer["kernels"]) == 2
-    assert sorted(path.name for path in tmp_path.glob("rank_*.h5")) == ["rank_0_test.h5", "rank_1_test.h5"]
-    (tmp_path / "sub").mkdir()
-    subfiled = kernels(tmp_path / "sub", {}, {}, NUM_DIMS="1", DIM_1="64", SUBFILING="YES")
-    answer = bench(subfiled, "--output", tmp_path / "out", ranks=2)
-    assert [kernel["bytes"] for kernel in answer["kernels"]] == [2 * 3 * 64 * 32] * 2
-    assert list((tmp_path / "sub").glob("test.h5.subfile_*"))
-
-
-def test_kernels_that_cannot_be_run_say_why(tmp_path: Path) -> None:
-    both = {"NUM_DIMS": "1", "DIM_1": "64"}
-    for write, reason in [
-        ({"MODE": "ASYNC"}, "MODE=SYNC"),
-        ({"FILE_PATTERN": "STRIDED", "STRIDE_SIZE": "8", "BLOCK_SIZE": "2", "BLOCK_CNT": "7"}, "BLOCK_CNT"),
-        ({"SUBFILING": "YES"}, "mpirun"),
-    ]:
-        done = process(kernels(tmp_path, write, None, **both), "--output", tmp_path / "out", library=parallel()[0])
-        assert done.returncode != 0 and reason in done.stderr
-    done = process(kernels(tmp_path, {}, None, **both), "--ranks", 2, "--output", tmp_path / "out", library=parallel()[0])
-    assert done.returncode != 0 and "FILE_PER_PROC" in done.stderr
-    bench(kernels(tmp_path, {}, None, **both), "--output", tmp_path / "out", library=parallel()[0])
-    longer = kernels(tmp_path, {}, {"DIM_1": "128"}, **both)
-    done = process(longer, "--output", tmp_path / "out", library=parallel()[0])
-    assert done.returncode != 0 and "128" in done.stderr
+    done = process(suite(tmp_path, entries), "--output", tmp_path / "out", ranks=2)
+    assert done.returncode == 5 and done.stderr.count('entry 1: expected "dlio", got "write"') == 1, done.stderr
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert report["complete"] and [rank["rank"] for rank in report["timings"]["ranks"]] == [0, 1]

@@ -10,9 +10,7 @@ use forebay::{
     DataPath, Error, Launcher, Result, job_comm,
     store::{Comm, Wait},
 };
-use forebay_workload::{
-    FileFormat, Kernel, RankPosition, RunTimings, Split, Suite, Task, Workload, layout, order,
-};
+use forebay_workload::{FileFormat, RankPosition, RunTimings, Split, Suite, Workload, layout, order};
 
 use crate::{
     args::{BenchArgs, BenchCommand},
@@ -20,7 +18,6 @@ use crate::{
     clock::unix_now_s,
     config_file,
     engine::EngineName,
-    kernel_run::{KernelOutcome, KernelPlace, run_kernel},
     launch_ranks,
     lifeline::LifelineWatch,
     progress::ProgressView,
@@ -39,8 +36,6 @@ pub struct BenchOutcome {
     pub runs: Vec<RunTimings>,
     /// What samples were read with, for each of them.
     pub reads_with: Vec<String>,
-    /// What kernels came to, on rank 0.
-    pub kernels: Vec<KernelOutcome>,
     /// What the reader of the configuration ought to know.
     pub notes: Vec<String>,
     /// Where the results lie.
@@ -49,6 +44,8 @@ pub struct BenchOutcome {
     pub text: Option<String>,
     /// The exit code that the ranks ended with, where they were other processes.
     pub ranks_code: Option<u8>,
+    /// Errors of entries of an h5bench file that are not run, on rank 0.
+    pub unsupported: Vec<Error>,
     /// What went wrong after some of it was done: the error to end with, once the rest was reported.
     pub failed: Option<Error>,
 }
@@ -56,8 +53,7 @@ pub struct BenchOutcome {
 impl BenchOutcome {
     /// True when every run ended by itself.
     pub fn is_complete(&self) -> bool {
-        let is_whole = self.failed.is_none() && self.runs.iter().all(|run| run.complete);
-        is_whole && self.kernels.iter().all(|kernel| kernel.is_complete)
+        self.failed.is_none() && self.runs.iter().all(|run| run.complete)
     }
 }
 
@@ -88,6 +84,10 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
         None => {}
     }
     let suite = config_file::suite(args)?;
+    let unsupported = unsupported(args, &suite);
+    if suite.workloads.is_empty() && !unsupported.is_empty() {
+        return Ok(BenchOutcome { unsupported, ..BenchOutcome::default() });
+    }
     if let Some(vol) = &suite.vol {
         vol_environment::enter(vol, host)?;
     }
@@ -106,11 +106,9 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
         comm: &comm,
         runs: Vec::new(),
         reads_with: Vec::new(),
-        kernels: Vec::new(),
         notes: suite.notes.clone(),
         folder: PathBuf::new(),
         begun: Vec::new(),
-        kernel_files: Vec::new(),
         not_written: None,
     };
     let done = results.run_all();
@@ -121,17 +119,14 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
         // Other ranks may be in a call that waits for this one.
         forebay_mpi::leave_unfinalized(&error.to_string());
     }
-    let BenchResults { runs, reads_with, kernels, notes, folder, not_written, .. } = results;
-    if runs.is_empty() && kernels.is_empty() {
-        if comm.rank() == 0 && args.output.is_none() {
-            // A folder of a time without results tells nobody anything; one that is not empty stays.
-            let _ = fs::remove_dir(&folder);
-        }
-        done?;
-        return not_written.map_or_else(|| Ok(BenchOutcome::default()), Err);
+    let BenchResults { runs, reads_with, notes, folder, not_written, .. } = results;
+    if runs.is_empty() && comm.rank() == 0 && args.output.is_none() {
+        // A folder of a time without results tells nobody anything; one that is not empty stays.
+        let _ = fs::remove_dir(&folder);
     }
+    let unsupported = if comm.rank() == 0 { unsupported } else { Vec::new() };
     let failed = done.err().or(not_written);
-    Ok(BenchOutcome { runs, reads_with, kernels, notes, folder, failed, ..BenchOutcome::default() })
+    Ok(BenchOutcome { runs, reads_with, notes, folder, unsupported, failed, ..BenchOutcome::default() })
 }
 
 /// The runs of a suite, as they are done.
@@ -142,26 +137,22 @@ struct BenchResults<'a> {
     comm: &'a Arc<dyn Comm>,
     runs: Vec<RunTimings>,
     reads_with: Vec<String>,
-    kernels: Vec<KernelOutcome>,
     notes: Vec<String>,
-    /// Where the results go: of several tasks, the folder of the last.
+    /// Where the results go: of several workloads, the folder of the last.
     folder: PathBuf,
     /// The engines of runs that were begun.
     begun: Vec<EngineName>,
-    /// Names of the files of kernels.
-    kernel_files: Vec<String>,
     /// What could not be written besides the results, the first of it.
     not_written: Option<Error>,
 }
 
 impl BenchResults<'_> {
-    /// Runs all tasks and writes what they came to; of a task that fails, what was done before it.
+    /// Runs all workloads and writes what they came to; of one that fails, what was done before it.
     fn run_all(&mut self) -> Result<()> {
         let suite = self.suite;
-        let done = suite.tasks.iter().try_for_each(|task| match task {
-            _ if (self.host.is_interrupted)() => Ok(()),
-            Task::Training(workload) => self.run(workload),
-            Task::Kernel(kernel) => self.run_kernel(kernel),
+        let done = suite.workloads.iter().try_for_each(|workload| match (self.host.is_interrupted)() {
+            true => Ok(()),
+            false => self.run(workload),
         });
         let written = results::write(&self.runs, &self.folder);
         self.not_written = written.err().or(self.not_written.take());
@@ -235,29 +226,10 @@ impl BenchResults<'_> {
         let before = self.begun.iter().filter(|begun| **begun == engine).count();
         self.begun.push(engine);
         let path = self.args.trace.as_deref()?;
-        let trainings = self.suite.tasks.iter().filter(|task| matches!(task, Task::Training(_))).count();
-        if trainings * self.args.engines.len().max(1) == 1 {
+        if self.suite.workloads.len() * self.args.engines.len().max(1) == 1 {
             return Some(path.to_owned());
         }
         Some(trace::with_part(path, &results::engine_name(engine.as_str(), before)))
-    }
-
-    /// Runs a kernel and writes its CSV on rank 0.
-    fn run_kernel(&mut self, kernel: &Kernel) -> Result<()> {
-        let now = broadcast_time(&**self.comm)?;
-        self.folder = results_folder(self.args.output.as_deref(), "kernels", now)?;
-        let place = KernelPlace {
-            comm: &**self.comm,
-            is_interrupted: self.host.is_interrupted,
-            folder: self.suite.directory.clone().unwrap_or_default(),
-        };
-        let outcome = run_kernel(kernel, &place)?;
-        if self.comm.rank() == 0 {
-            let written = results::write_kernel(&outcome, &self.folder, &mut self.kernel_files);
-            self.kernels.push(outcome);
-            self.not_written = self.not_written.take().or(written.err());
-        }
-        Ok(())
     }
 
     /// Progress of one rank stands for that of all.
@@ -316,16 +288,16 @@ fn other_sizes(run: &RunTimings) -> Option<String> {
     })
 }
 
+/// Returns an error for each entry of `suite` that is not run, with the file of the suite as its place.
+fn unsupported(args: &BenchArgs, suite: &Suite) -> Vec<Error> {
+    let file = args.workload.as_deref().unwrap_or(Path::new(""));
+    suite.unsupported.iter().map(|entry| entry.error().at(file.display())).collect()
+}
+
 /// True for an MPI job of which a workload is read by MPI-IO.
 fn wants_mpi_io(args: &BenchArgs, suite: &Suite) -> bool {
-    let mut tasks = suite.tasks.iter();
-    let is_collective = tasks.any(|task| match task {
-        Task::Training(workload) => {
-            let hdf5 = &workload.hdf5;
-            hdf5.collective_meta || hdf5.collective_data || hdf5.subfiling
-        }
-        Task::Kernel(_) => true,
-    });
+    let mut layouts = suite.workloads.iter().map(|workload| &workload.hdf5);
+    let is_collective = layouts.any(|hdf5| hdf5.collective_meta || hdf5.collective_data || hdf5.subfiling);
     Launcher::of_process() == Launcher::Mpi && (args.mpi_io.is_some() || is_collective)
 }
 

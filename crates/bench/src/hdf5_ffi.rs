@@ -6,7 +6,6 @@
 #![expect(unsafe_code, reason = "calls into a C library")]
 
 mod drivers;
-pub(crate) mod particles;
 
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
@@ -59,19 +58,14 @@ functions! {
     file_close(id: Hdf5Id) -> c_int = "H5Fclose";
     data_close(id: Hdf5Id) -> c_int = "H5Dclose";
     data_space(id: Hdf5Id) -> Hdf5Id = "H5Dget_space";
-    data_type(id: Hdf5Id) -> Hdf5Id = "H5Dget_type";
-    type_class(id: Hdf5Id) -> c_int = "H5Tget_class";
     space_close(id: Hdf5Id) -> c_int = "H5Sclose";
     space_ndim(id: Hdf5Id) -> c_int = "H5Sget_simple_extent_ndims";
     space_selected(id: Hdf5Id) -> i64 = "H5Sget_select_npoints";
     space_select_none(id: Hdf5Id) -> c_int = "H5Sselect_none";
-    group_close(id: Hdf5Id) -> c_int = "H5Gclose";
-    type_close(id: Hdf5Id) -> c_int = "H5Tclose";
     type_len(id: Hdf5Id) -> usize = "H5Tget_size";
     list_create(class: Hdf5Id) -> Hdf5Id = "H5Pcreate";
     list_close(id: Hdf5Id) -> c_int = "H5Pclose";
     list_set_deflate(id: Hdf5Id, level: c_uint) -> c_int = "H5Pset_deflate";
-    list_set_alignment(id: Hdf5Id, threshold: u64, alignment: u64) -> c_int = "H5Pset_alignment";
     list_set_version_bounds(id: Hdf5Id, low: c_int, high: c_int) -> c_int = "H5Pset_libver_bounds";
     filter_available(filter: c_int) -> c_int = "H5Zfilter_avail";
 }

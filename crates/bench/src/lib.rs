@@ -22,7 +22,6 @@
 //! | `rank_run`, `clock`, `host` | one rank: what it works with, its time, its machine |
 //! | `generate_phase`, `train_phase`, `checkpoint_phase` | the phases of a rank |
 //! | `epoch_begin` | what comes before the first step of an epoch |
-//! | `kernel_run`, `kernel_space`, `kernel_particles`, `kernel_transfers` | h5bench's `write` and `read` kernels: the run, which elements, their values, between memory and file |
 //! | `cold_cache`, `trace`, `phase_trace`, `digest` | files out of the page cache; a trace in DFTracer's form, and what goes into it; a checksum of what was read |
 //! | `tier_counts`, `progress`, `interruption` | what tiers served; progress bars; Ctrl-C in a wait |
 //! | `run`, `launch_ranks`, `lifeline` | all phases, and what all ranks recorded; ranks without MPI; how child processes are made to end |
@@ -48,10 +47,6 @@ mod generation_record;
 mod hdf5_ffi;
 mod host;
 mod interruption;
-mod kernel_particles;
-mod kernel_run;
-mod kernel_space;
-mod kernel_transfers;
 mod launch_ranks;
 mod lifeline;
 mod parallel_access;
@@ -79,6 +74,5 @@ pub use args::BenchArgs;
 pub use bench_host::BenchHost;
 pub use command::{BenchOutcome, bench};
 pub use engine::EngineName;
-pub use kernel_run::KernelOutcome;
 pub use parallel_access::MpiRanks;
 pub use rank_run::{ComputeKind, PageCacheState};

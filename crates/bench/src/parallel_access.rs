@@ -78,7 +78,7 @@ impl RuntimeHdf5 {
     }
 
     /// The property list of reads and writes.
-    pub(crate) fn transfer_list(&self, mpi_io: MpiIo) -> Result<OpenId<'_>> {
+    fn transfer_list(&self, mpi_io: MpiIo) -> Result<OpenId<'_>> {
         let transfer = self.list("H5P_CLS_DATASET_XFER_ID_g")?;
         if mpi_io.collective_data {
             self.check(self.functions.list_set_collective(transfer.id)?, "no collective transfers")?;

@@ -7,12 +7,10 @@ use std::{
 
 use forebay::{Error, ErrorKind, Result};
 use forebay_workload::{
-    KernelMode, RunTimings,
+    RunTimings,
     metrics::summarise,
     report::{self, ReportFile},
 };
-
-use crate::kernel_run::KernelOutcome;
 
 /// The file that a run is known by.
 const REPORT: &str = "report.json";
@@ -95,33 +93,6 @@ fn write_files(files: &[ReportFile], folder: &Path) -> Result<()> {
     files.iter().try_for_each(|file| write_file(folder, &file.name, &file.text))
 }
 
-/// Writes the CSV of a kernel under the name that it asks for, or one that is none of `taken`, and adds it to these.
-pub(crate) fn write_kernel(outcome: &KernelOutcome, folder: &Path, taken: &mut Vec<String>) -> Result<()> {
-    let mode = if outcome.kernel.mode == KernelMode::Read { "read" } else { "write" };
-    let asked = outcome.kernel.csv.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
-    let asked = asked.map_or_else(|| format!("{mode}-{}.csv", taken.len() + 1), |name| name.into_owned());
-    let name = free_name(&asked, mode, taken);
-    taken.push(name.clone());
-    let mut text = report::kernel_csv(&outcome.kernel, outcome.ranks, &outcome.timings);
-    if !outcome.is_complete {
-        text.push_str("complete, NO,\n");
-    }
-    write_file(folder, &name, &text)
-}
-
-/// `asked`; where an earlier kernel has it, with the kind of kernel, and a number where that is taken too.
-fn free_name(asked: &str, mode: &str, taken: &[String]) -> String {
-    let (stem, extension) = asked.rsplit_once('.').unwrap_or((asked, "csv"));
-    let other = |number: usize| match number {
-        0 => asked.to_owned(),
-        1 => format!("{stem}-{mode}.{extension}"),
-        _ => format!("{stem}-{mode}-{number}.{extension}"),
-    };
-    // One more than there are taken is free.
-    let mut names = (0..=taken.len() + 1).map(other);
-    names.find(|name| !taken.contains(name)).unwrap_or_else(|| asked.to_owned())
-}
-
 /// Writes a file under a temporary name and moves it into place.
 pub(crate) fn write_file(folder: &Path, name: &str, text: &str) -> Result<()> {
     let (part, whole) = (folder.join(format!(".{name}.part")), folder.join(name));
@@ -157,24 +128,4 @@ fn read(path: &Path) -> Result<RunTimings> {
         Error::new(kind, "no results of a run").at(file.display()).because(error)
     })?;
     report::read_json(&text).map_err(|error| error.at(file.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernels_that_ask_for_the_same_file_have_one_each() {
-        let mut taken = Vec::new();
-        for (mode, expected) in [
-            ("write", "out.csv"),
-            ("read", "out-read.csv"),
-            ("read", "out-read-2.csv"),
-            ("write", "out-write.csv"),
-        ] {
-            let name = free_name("out.csv", mode, &taken);
-            assert_eq!(name, expected);
-            taken.push(name);
-        }
-    }
 }

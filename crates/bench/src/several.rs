@@ -8,7 +8,7 @@ use std::{
 
 use forebay::{Error, Result};
 use forebay_workload::{
-    ConfigOptions, Task,
+    ConfigOptions,
     metrics::summarise,
     report::{self, KeyStyle, SweepPoint},
 };
@@ -39,16 +39,19 @@ pub(crate) fn compare(paths: &[PathBuf], html: Option<&Path>, is_json: bool) -> 
 
 /// Runs the workload at every point of a grid, each in a process of its own, and reports them together.
 ///
-/// All configurations are read before the first run. What was done before an interrupt or a run that failed is reported.
+/// All configurations are read before the first run, and an entry that is not run is an error then. What was done before an interrupt or a run that failed is reported.
 pub(crate) fn sweep(args: &SweepArgs, host: &BenchHost<'_>, is_json: bool) -> Result<String> {
     let suite = config_file::read(&args.workload, &options(&args.overrides))?;
+    if let Some(entry) = suite.unsupported.first() {
+        return Err(entry.error().at(args.workload.display()));
+    }
     let style = if suite.is_h5bench { KeyStyle::H5bench } else { KeyStyle::Dlio };
     let axes = args.axes.iter().map(|axis| report::parse_axis(axis, style)).collect::<Result<Vec<_>>>()?;
     let mut points = report::sweep_points(&axes, style)?;
     for point in &mut points {
         let overrides = [&args.overrides[..], &point.overrides].concat();
         let suite = config_file::read(&args.workload, &options(&overrides))?;
-        if let (false, Some(Task::Training(workload))) = (point.dataset.is_empty(), suite.tasks.first()) {
+        if let (false, Some(workload)) = (point.dataset.is_empty(), suite.workloads.first()) {
             let folder = Path::new(&workload.dataset.data_folder).join(&point.dataset);
             point.overrides.push(style.data_folder(&folder.display().to_string()));
         }

@@ -1,16 +1,26 @@
 //! What a run came to, in a few lines.
 
 use forebay_workload::{
-    KernelMode, RunTimings,
+    RunTimings,
     metrics::{EpochSummary, RunSummary, SplitSummary, summarise},
 };
 use serde_json::{Value, json};
 
-use crate::{command::BenchOutcome, kernel_run::KernelOutcome};
+use crate::command::BenchOutcome;
 
 impl BenchOutcome {
+    /// Returns what the command prints on standard output, as JSON or as text; nothing where nothing was run.
+    pub fn answer(&self, is_json: bool) -> Option<String> {
+        match &self.text {
+            Some(text) => Some(text.clone()),
+            None if self.runs.is_empty() => None,
+            None if is_json => Some(self.to_json()),
+            None => Some(self.to_text()),
+        }
+    }
+
     /// For people.
-    pub fn to_text(&self) -> String {
+    fn to_text(&self) -> String {
         let mut text = String::new();
         for (run, with) in self.runs.iter().zip(&self.reads_with) {
             let state = match (run.complete, &self.failed) {
@@ -24,52 +34,22 @@ impl BenchOutcome {
                 text.push_str(&format!("  {line}\n"));
             }
         }
-        for kernel in &self.kernels {
-            text.push_str(&kernel_line(kernel));
-        }
         text.push_str(&format!("results in {}\n", self.folder.display()));
         text
     }
 
     /// For programs, on one line.
-    pub fn to_json(&self) -> String {
+    fn to_json(&self) -> String {
         let runs: Vec<Value> =
             self.runs.iter().zip(&self.reads_with).map(|(run, with)| run_json(run, with)).collect();
-        let kernels: Vec<Value> = self.kernels.iter().map(kernel_json).collect();
-        let mut answer = json!({ "folder": self.folder, "complete": self.is_complete(), "runs": runs });
-        if !kernels.is_empty() {
-            answer["kernels"] = kernels.into();
-        }
+        let is_complete = self.is_complete() && self.unsupported.is_empty();
+        let answer = json!({ "folder": self.folder, "complete": is_complete, "runs": runs });
         format!("{answer}\n")
     }
 }
 
 fn counted_ranks(count: usize) -> String {
     format!("{count} rank{}", if count == 1 { "" } else { "s" })
-}
-
-fn kernel_name(kernel: &KernelOutcome) -> &'static str {
-    if kernel.kernel.mode == KernelMode::Read { "read" } else { "write" }
-}
-
-fn kernel_line(kernel: &KernelOutcome) -> String {
-    let (timings, ranks) = (&kernel.timings, f64::from(kernel.ranks));
-    let mebibytes = timings.bytes as f64 * ranks / f64::from(1 << 20);
-    let state = if kernel.is_complete { "" } else { ", interrupted: what follows is a part" };
-    format!(
-        "kernel {} ({}{state})\n  {mebibytes:.1} MiB in {:.3} s: raw {:.1} MiB/s, observed {:.1} MiB/s, metadata {:.3} s\n",
-        kernel_name(kernel),
-        counted_ranks(kernel.ranks as usize),
-        timings.observed_s,
-        mebibytes / timings.raw_s.max(1e-9),
-        mebibytes / (timings.observed_s - timings.compute_s).max(1e-9),
-        timings.metadata_s
-    )
-}
-
-fn kernel_json(kernel: &KernelOutcome) -> Value {
-    json!({ "kernel": kernel_name(kernel), "ranks": kernel.ranks, "complete": kernel.is_complete,
-            "bytes": kernel.timings.bytes * u64::from(kernel.ranks), "timings": kernel.timings })
 }
 
 fn totals_json(totals: &EpochSummary) -> Value {

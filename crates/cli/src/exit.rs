@@ -37,7 +37,7 @@ Exit codes: 0 done, 2 wrong usage, 3 not found, 4 corrupt file, 5 not supported,
 Descriptions of large files are kept in $FOREBAY_CACHE, $XDG_CACHE_HOME/forebay or ~/.cache/forebay; see --no-index.";
 
 /// The exit code of an error kind.
-fn code_of(kind: ErrorKind) -> u8 {
+pub(crate) fn code_of(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::Invalid => USAGE,
         ErrorKind::NotFound => 3,
@@ -63,14 +63,18 @@ pub(crate) fn code(done: Result<u8>, json: Option<&mut dyn Write>) -> u8 {
     if is_broken_pipe(&error) {
         return SUCCESS;
     }
-    let kind = error.kind();
-    let _ = writeln!(io::stderr(), "forebay: {}", show::message(&error.to_string()));
+    report(&error, json);
+    code_of(error.kind())
+}
+
+/// Prints `error` on standard error, and to `json` as data.
+pub(crate) fn report(error: &Error, json: Option<&mut dyn Write>) {
+    let (text, kind) = (error.to_string(), format!("{:?}", error.kind()));
     // Nobody may be left to read it; the exit code says the same.
+    let _ = writeln!(io::stderr(), "forebay: {}", show::message(&text));
     if let Some(output) = json {
-        let answer = serde_json::json!({ "error": error.to_string(), "kind": format!("{kind:?}") });
-        let _ = writeln!(output, "{answer}");
+        let _ = writeln!(output, "{}", serde_json::json!({ "error": text, "kind": kind }));
     }
-    code_of(kind)
 }
 
 /// The reader of our output has seen enough, as `head` does.

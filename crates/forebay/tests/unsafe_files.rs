@@ -12,7 +12,6 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/forebay/tests/peer_tier_fork.rs", "forks, to test what a child process reads"),
     ("crates/bench/src/hdf5_ffi.rs", "calls into a libhdf5 found at run time"),
     ("crates/bench/src/hdf5_ffi/drivers.rs", "calls functions that parallel builds of it have"),
-    ("crates/bench/src/hdf5_ffi/particles.rs", "calls its functions for groups, compound types and blocks"),
     ("crates/bench/src/shared_batches.rs", "lends memory that worker processes fill by address"),
     ("crates/filter/src/weave.rs", "calls instructions by their names"),
     ("crates/container/src/native/swap.rs", "uses instructions that not every processor has"),

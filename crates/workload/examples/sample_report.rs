@@ -6,7 +6,7 @@ use std::{error::Error, fs, path::PathBuf, time::Duration};
 
 use forebay_workload::{
     BlockTimings, ConfigOptions, EpochTimings, GenerationTimings, Mt19937, RankTimings, RunTimings,
-    StepTimings, Task, TierCounts, Workload, config,
+    StepTimings, TierCounts, Workload, config,
     metrics::{RunSummary, summarise},
     report::{self, KeyStyle},
 };
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(std::env::args().nth(1).ok_or("a folder is missing")?);
     fs::create_dir_all(&folder)?;
     let suite = config::preset("unet3d_h100", &ConfigOptions::default())?;
-    let Some(Task::Training(workload)) = suite.tasks.into_iter().next() else {
+    let Some(workload) = suite.workloads.into_iter().next() else {
         return Err("no workload".into());
     };
     let run = |engine: &str, ranks: u32| made_up(&workload, engine, ranks);

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! YAML ┐
-//! TOML ┼─► ConfigNode ─► overrides ─► dlio ────► Workload ┐
-//! JSON ┘   a tree                └──► h5bench ─► Kernel   ┴─► Suite
+//! TOML ┼─► ConfigNode ─► overrides ─► dlio ────► Workload  ┐
+//! JSON ┘   a tree                └──► h5bench ─► Workloads ┴─► Suite
 //! ```
 //!
 //! Every key is known or an error that names the nearest one. Our TOML has DLIO's sections and keys.
@@ -16,7 +16,7 @@
 //! | `value` | from text to numbers, times, words |
 //! | `overrides` | `++workload.reader.batch_size=4` |
 //! | `dlio/` | DLIO's sections, old and new names |
-//! | `h5bench/` | `benchmarks` of an h5bench file: `dlio`, `write`, `read` |
+//! | `h5bench/` | `benchmarks` of an h5bench file: its `dlio` entries, and which entries are not run |
 //! | `presets` | MLPerf Storage's workloads by name |
 
 mod dlio;
@@ -31,11 +31,7 @@ mod yaml;
 
 use forebay_source::{Error, ErrorKind, Result};
 
-use crate::{
-    config::node::ConfigNode,
-    suite::{Suite, Task},
-    workload::Workload,
-};
+use crate::{config::node::ConfigNode, suite::Suite, workload::Workload};
 
 pub use options::{ConfigOptions, ConfigSyntax};
 pub use presets::{preset_names, preset_summary};
@@ -53,14 +49,14 @@ pub fn read(text: &str, syntax: ConfigSyntax, options: &ConfigOptions) -> Result
     }
     let mut notes = Vec::new();
     let workload = dlio::workload(tree, Workload::default(), options, &mut notes)?;
-    Ok(Suite { tasks: vec![Task::Training(Box::new(workload))], notes, ..Suite::default() })
+    Ok(Suite { workloads: vec![workload], notes, ..Suite::default() })
 }
 
 /// The suite of a preset such as `unet3d_h100`, changed by overrides.
 pub fn preset(name: &str, options: &ConfigOptions) -> Result<Suite> {
     let mut notes = Vec::new();
     let workload = dlio::workload(ConfigNode::empty_map(), presets::preset(name)?, options, &mut notes)?;
-    Ok(Suite { tasks: vec![Task::Training(Box::new(workload))], notes, ..Suite::default() })
+    Ok(Suite { workloads: vec![workload], notes, ..Suite::default() })
 }
 
 fn malformed(error: &dyn std::error::Error) -> Error {

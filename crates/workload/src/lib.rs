@@ -9,8 +9,7 @@
 //! |---|---|
 //! | `config/` | DLIO's YAML, h5bench's JSON, our TOML, presets, overrides |
 //! | `workload/` | one benchmark, resolved: phases, data set, reader, training, checkpoints |
-//! | `kernel` | the `write` and `read` kernels of h5bench |
-//! | `suite` | what one configuration file asks for: one or several tasks |
+//! | `suite` | what one configuration file asks for: one or several workloads |
 //! | `layout` | where the files of a data set lie |
 //! | `order/` | which sample is read when, by which rank and worker |
 //! | `checkpoint` | the files of a checkpoint and the sizes of their tensors |
@@ -24,7 +23,6 @@
 pub mod checkpoint;
 pub mod config;
 mod distribution;
-mod kernel;
 pub mod layout;
 pub mod metrics;
 pub mod order;
@@ -40,14 +38,13 @@ pub mod zip_layout;
 pub use checkpoint::{CheckpointFile, TensorSpec};
 pub use config::{ConfigOptions, ConfigSyntax};
 pub use distribution::TimeDistribution;
-pub use kernel::{Kernel, KernelMode, KernelPattern, SpaceLayout};
 pub use layout::Split;
 pub use order::{BatchOrder, EpochOrder, RankPosition};
 pub use random::Mt19937;
-pub use suite::{LustreStripes, MpiLaunch, Suite, Task, VolChoice};
+pub use suite::{LustreStripes, MpiLaunch, Suite, UnsupportedEntry, VolChoice};
 pub use timings::{
-    BlockTimings, CheckpointTimings, EpochTimings, GenerationTimings, HostFacts, KernelTimings,
-    LatencyCounts, RankTimings, RunTimings, StepTimings, TierCounts,
+    BlockTimings, CheckpointTimings, EpochTimings, GenerationTimings, HostFacts, LatencyCounts, RankTimings,
+    RunTimings, StepTimings, TierCounts,
 };
 pub use workload::{
     CheckpointMode, CheckpointSpec, Compression, DatasetSpec, ElementType, EvaluationSpec, FileFormat,

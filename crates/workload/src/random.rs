@@ -26,7 +26,7 @@ impl Mt19937 {
     }
 
     /// 32 random bits.
-    pub fn next_u32(&mut self) -> u32 {
+    pub(crate) fn next_u32(&mut self) -> u32 {
         if self.next == N {
             self.twist();
         }

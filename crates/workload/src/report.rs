@@ -30,7 +30,7 @@ use crate::{
 };
 
 pub use compare::{Comparison, ComparisonRow, compare};
-pub use csv::{csv, csv_of_rank, kernel_csv};
+pub use csv::{csv, csv_of_rank};
 pub use dlio::{output, per_epoch_stats, summary};
 pub use facts_page::{FactPlot, FactTile, FactsPage};
 pub use html::html;

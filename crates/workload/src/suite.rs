@@ -4,13 +4,17 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{kernel::Kernel, workload::Workload};
+use forebay_source::Error;
 
-/// The tasks of one configuration file, in order, and how it wants them to be started.
+use crate::workload::Workload;
+
+/// The workloads of one configuration file, in order, and how it wants them to be started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Suite {
-    /// The tasks; a DLIO workload is one, an h5bench file may hold several.
-    pub tasks: Vec<Task>,
+    /// The workloads: one of a DLIO file, one for each `dlio` entry of an h5bench file.
+    pub workloads: Vec<Workload>,
+    /// Entries of an h5bench file that `forebay bench` does not run.
+    pub unsupported: Vec<UnsupportedEntry>,
     /// How h5bench would start its ranks.
     pub mpi: Option<MpiLaunch>,
     /// The VOL connector of h5bench's `vol`.
@@ -25,14 +29,21 @@ pub struct Suite {
     pub notes: Vec<String>,
 }
 
-/// One benchmark of a suite.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "benchmark", rename_all = "snake_case")]
-pub enum Task {
-    /// Training, evaluation, checkpoints: DLIO, MLPerf Storage, h5bench's `dlio`.
-    Training(Box<Workload>),
-    /// A `write` or `read` kernel of h5bench.
-    Kernel(Box<Kernel>),
+/// Entry of an h5bench file whose benchmark is not `dlio`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnsupportedEntry {
+    /// Position in the list `benchmarks`, counted from 1.
+    pub number: usize,
+    /// Name of the benchmark, such as `write`.
+    pub benchmark: String,
+}
+
+impl UnsupportedEntry {
+    /// Builds the error that the entry ends with; it names h5bench as the tool that runs it.
+    pub fn error(&self) -> Error {
+        let what = format!("entry {}: expected \"dlio\", got {:?}", self.number, self.benchmark);
+        Error::unsupported(what).hint("run this entry with h5bench itself")
+    }
 }
 
 /// How h5bench would start its ranks.

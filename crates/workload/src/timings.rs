@@ -145,21 +145,6 @@ pub struct CheckpointTimings {
     pub fsync_s: f64,
 }
 
-/// What one rank of a `write` or `read` kernel recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct KernelTimings {
-    /// `H5Dwrite` or `H5Dread` alone.
-    pub raw_s: f64,
-    /// Opening and closing groups and data sets.
-    pub metadata_s: f64,
-    /// Simulated computation.
-    pub compute_s: f64,
-    /// The whole kernel, files opened and closed included.
-    pub observed_s: f64,
-    /// Bytes of this rank, all timesteps together.
-    pub bytes: u64,
-}
-
 /// What one tier served.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierCounts {

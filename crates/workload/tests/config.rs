@@ -1,11 +1,12 @@
 //! Configurations as people have them: what they become, and what is said of those that are wrong.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+use forebay_source::ErrorKind;
 use forebay_workload::{
-    Compression, ConfigOptions, ConfigSyntax, ElementType, FileFormat, FileNaming, Framework, Kernel,
-    KernelPattern, LoaderKind, RankPosition, RankShare, ShuffleMode, SpaceLayout, Split, Suite, Task,
-    TimeDistribution, Workload, checkpoint, config, layout, order,
+    Compression, ConfigOptions, ConfigSyntax, ElementType, FileFormat, FileNaming, Framework, LoaderKind,
+    RankPosition, RankShare, ShuffleMode, Split, Suite, TimeDistribution, UnsupportedEntry, Workload,
+    checkpoint, config, layout, order,
 };
 
 fn options(overrides: &[&str]) -> ConfigOptions {
@@ -16,11 +17,8 @@ fn options(overrides: &[&str]) -> ConfigOptions {
 }
 
 fn only(suite: Suite) -> Workload {
-    assert_eq!(suite.tasks.len(), 1);
-    match suite.tasks.into_iter().next() {
-        Some(Task::Training(workload)) => *workload,
-        other => panic!("{other:?}"),
-    }
+    assert_eq!((suite.workloads.len(), suite.unsupported.len()), (1, 0));
+    suite.workloads.into_iter().next().unwrap()
 }
 
 fn yaml(text: &str) -> Workload {
@@ -261,8 +259,8 @@ const H5BENCH: &str = r#"{
             "MEM_PATTERN": "CONTIG", "FILE_PATTERN": "INTERLEAVED", "TIMESTEPS": "5", "DELAYED_CLOSE_TIMESTEPS": "2",
             "COLLECTIVE_DATA": "YES", "EMULATED_COMPUTE_TIME_PER_TIMESTEP": "100 ms", "NUM_DIMS": "2",
             "DIM_1": "64", "DIM_2": "32", "DIM_3": "1", "CSV_FILE": "output.csv", "MODE": "SYNC"}},
-        {"benchmark": "read", "file": "test.h5", "configuration": {
-            "READ_OPTION": "STRIDED", "NUM_PARTICLES": "16 M", "STRIDE_SIZE": "8", "BLOCK_SIZE": "4", "BLOCK_CNT": "2"}}
+        {"benchmark": "dlio", "file": "unused.h5", "configuration": {"train": "true"}},
+        {"benchmark": "macsio", "configuration": {"interface": "hdf5"}, "anything": [1]}
     ]
 }"#;
 
@@ -283,20 +281,36 @@ fn an_h5bench_file_is_a_suite_with_its_own_defaults() {
     assert!(suite.notes.iter().any(|note| note.contains("mpi.command")), "{:?}", suite.notes);
     let stripes = suite.stripes.unwrap();
     assert_eq!((stripes.stripe_bytes, stripes.stripe_count), (Some(1 << 20), None));
-    let [Task::Training(workload), Task::Kernel(write), Task::Kernel(read)] = &suite.tasks[..] else {
-        panic!("{:?}", suite.tasks)
-    };
+    let workload = &suite.workloads[0];
     assert!(workload.phases.generate && !workload.phases.train && workload.hdf5.subfiling);
     assert_eq!(workload.dataset.compression, Compression::Gzip);
     table_a1(workload);
-    let Kernel { memory_pattern, file_pattern, timesteps, dims, .. } = &**write;
-    assert_eq!((*memory_pattern, *file_pattern), (SpaceLayout::Contig, SpaceLayout::Interleaved));
-    assert_eq!((*timesteps, &dims[..], write.collective_data), (5, &[64, 32][..], true));
-    assert_eq!(write.compute, TimeDistribution::Fixed { mean: 0.1 });
+}
+
+#[test]
+fn entries_that_are_not_dlio_stay_out_of_the_workloads_and_are_errors_that_name_h5bench() {
+    let suite = config::read(H5BENCH, ConfigSyntax::Json, &options(&["++epochs=9"])).unwrap();
+    let trained: Vec<_> =
+        suite.workloads.iter().map(|workload| (workload.phases.train, workload.train.epochs)).collect();
+    assert_eq!(trained, [(false, 9), (true, 9)]);
+    let errors: Vec<_> = suite.unsupported.iter().map(UnsupportedEntry::error).collect();
+    assert!(errors.iter().all(|error| error.kind() == ErrorKind::Unsupported), "{errors:?}");
     assert_eq!(
-        (read.selection, &read.dims[..], read.block_count),
-        (KernelPattern::Strided, &[16 << 20][..], 2)
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            r#"entry 2: expected "dlio", got "write"; run this entry with h5bench itself"#,
+            r#"entry 4: expected "dlio", got "macsio"; run this entry with h5bench itself"#,
+        ]
     );
+    assert!(suite.notes.contains(&"benchmarks[2].file has no effect here".to_owned()), "{:?}", suite.notes);
+    for (entry, expected) in [
+        (r#"{"benchmark": "DLIO"}"#, "unknown benchmark 'DLIO'; did you mean 'dlio'?"),
+        (r#"{"benchmark": "dlo"}"#, "unknown benchmark 'dlo'; did you mean 'dlio'?"),
+        (r#"{"file": "a.h5"}"#, "benchmarks[0].benchmark: expected the name of a benchmark, got none"),
+    ] {
+        let error = fails(&format!(r#"{{"benchmarks": [{entry}]}}"#), ConfigSyntax::Json, &[]);
+        assert_eq!(error, expected);
+    }
 }
 
 /// The defaults of Table A.1.
@@ -346,27 +360,9 @@ fn every_parameter_of_table_a1_is_read_and_a_wrong_one_named() {
     let wrong = text.replace("\"read-threads\"", "\"read-thread\"");
     let error = fails(&wrong, ConfigSyntax::Json, &[]);
     assert_eq!(error, "benchmarks[0].configuration: unknown key 'read-thread'; did you mean 'read-threads'?");
-    let append = text.replace("\"dlio\"", "\"append\"");
-    assert!(fails(&append, ConfigSyntax::Json, &[]).contains("'append' of h5bench is not run here"));
     let changed = config::read(text, ConfigSyntax::Json, &options(&["++epochs=9"])).unwrap();
     assert_eq!(only(changed).train.epochs, 9);
     assert!(fails("{", ConfigSyntax::Json, &[]).contains("line 1"));
-}
-
-#[test]
-fn a_kernel_of_more_particles_than_can_be_counted_is_refused() {
-    for dims in
-        [r#""DIM_1": "8589934592", "DIM_2": "8589934592""#, r#""DIM_1": "64", "NUM_PARTICLES": "16777216 T""#]
-    {
-        let text = format!(
-            r#"{{"benchmarks": [{{"benchmark": "write", "configuration": {{"NUM_DIMS": "2", {dims}}}}}]}}"#
-        );
-        let error = fails(&text, ConfigSyntax::Json, &[]);
-        assert!(
-            error.contains("more particles than can be counted") || error.contains("is no count"),
-            "{error}"
-        );
-    }
 }
 
 #[test]
@@ -415,7 +411,7 @@ fn llama_presets_have_the_parameters_their_names_say() {
 fn a_layout_on_the_command_line_comes_before_the_file() {
     let options = ConfigOptions { naming: Some(FileNaming::Dlio2408), ..Default::default() };
     let suite = config::read(H5BENCH, ConfigSyntax::Json, &options).unwrap();
-    let Task::Training(workload) = &suite.tasks[0] else { panic!("{suite:?}") };
+    let workload = &suite.workloads[0];
     assert_eq!(layout::file(&workload.dataset, Split::Train, 0).to_str(), Some("train/img_00_of_32.hdf5"));
 }
 

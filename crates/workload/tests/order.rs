@@ -2,7 +2,7 @@
 
 use forebay_workload::{
     BatchOrder, ConfigOptions, EpochOrder, FileNaming, LoaderKind, RankPosition, RankShare, ShuffleMode,
-    Split, Task, Workload, config, order,
+    Split, Workload, config, order,
 };
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -136,7 +136,7 @@ fn a_shuffled_order_of_which_little_is_read_takes_the_memory_of_what_is_read() {
     let bert = |overrides: &[&str]| {
         let overrides = overrides.iter().map(|text| (*text).to_owned()).collect();
         let options = ConfigOptions { overrides, ..ConfigOptions::default() };
-        let Some(Task::Training(workload)) = config::preset("bert", &options).unwrap().tasks.pop() else {
+        let Some(workload) = config::preset("bert", &options).unwrap().workloads.pop() else {
             panic!("bert is trained")
         };
         workload

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use forebay_workload::{
-    BlockTimings, CheckpointTimings, ConfigOptions, EpochTimings, Kernel, KernelTimings, RankTimings,
-    RunTimings, StepTimings, Task, Workload, config,
+    BlockTimings, CheckpointTimings, ConfigOptions, EpochTimings, RankTimings, RunTimings, StepTimings,
+    Workload, config,
     metrics::{DlioFormula, DlioMetrics, H5benchMetrics, summarise},
     report::{self, KeyStyle, SweepPoint},
 };
@@ -40,10 +40,7 @@ fn workload(ranks_share: &[&str]) -> Workload {
     let text =
         r#"{"benchmarks": [{"benchmark": "dlio", "configuration": {"train": true, "evaluation": true}}]}"#;
     let suite = config::read(text, forebay_workload::ConfigSyntax::Json, &options).unwrap();
-    match &suite.tasks[0] {
-        Task::Training(workload) => (**workload).clone(),
-        Task::Kernel(_) => unreachable!(),
-    }
+    suite.workloads[0].clone()
 }
 
 /// A run of ranks, each with a training and an evaluation in every epoch.
@@ -191,34 +188,6 @@ fn the_published_example_follows_from_its_own_times() {
     near(eval.throughput().mean, 4.035);
     // Three digits of the times are two of their deviation.
     assert!((eval.throughput().stdev * eval.record_bytes / mib - 6.907).abs() < 0.05);
-}
-
-#[test]
-fn the_kernels_csv_has_h5benchs_lines() {
-    let timings = KernelTimings {
-        raw_s: 2152.177,
-        metadata_s: 0.001,
-        compute_s: 4.0,
-        observed_s: 2204.507,
-        bytes: 640 << 20,
-    };
-    let kernel = Kernel { collective_data: true, collective_meta: true, ..Kernel::default() };
-    let expected = "\
-metric, value, unit
-operation, write,
-ranks, 64,
-collective data, YES,
-collective meta, YES,
-subfiling, NO,
-total compute time, 4.000, seconds
-total size, 40.000, GB
-raw time, 2152.177, seconds
-raw rate, 19.032, MB/s
-metadata time, 0.001, seconds
-observed rate, 18.614, MB/s
-observed time, 2204.507, seconds
-";
-    assert_eq!(report::kernel_csv(&kernel, 64, &timings), expected);
 }
 
 #[test]

@@ -364,27 +364,97 @@ fn an_interrupt_does_not_wait_for_preprocessing_and_counts_no_step_that_it_cut_s
     }
 }
 
+/// A file whose `dlio` entry stands between two entries that are not run.
+fn mixed_suite(bench: &Benchmark) -> PathBuf {
+    let write = json!({ "benchmark": "write", "file": "test.h5", "configuration": { "TIMESTEPS": "1" } });
+    let read = json!({ "benchmark": "read", "file": "test.h5", "configuration": { "READ_OPTION": "FULL" } });
+    let dlio = json!({ "benchmark": "dlio", "configuration": bench.configuration });
+    let suite = json!({ "directory": bench.folder.path(), "benchmarks": [write, dlio, read] });
+    let file = bench.path("mixed.json");
+    fs::write(&file, suite.to_string()).unwrap();
+    file
+}
+
 #[test]
-fn a_kernel_that_cannot_make_its_file_removes_nothing_and_one_without_room_says_so() {
-    let bench = Benchmark::small(json!({}));
-    let link = bench.path("test.h5");
-    std::os::unix::fs::symlink("/nowhere/test.h5", &link).unwrap();
-    let run = |particles: &str| {
-        let configuration = json!({ "TIMESTEPS": "1", "NUM_DIMS": "1", "NUM_PARTICLES": particles });
-        let suite = json!({ "directory": bench.folder.path(), "benchmarks": [
-            { "benchmark": "write", "file": "test.h5", "configuration": configuration }] });
-        let file = bench.path("kernel.json");
-        fs::write(&file, suite.to_string()).unwrap();
-        let output = bench.path("results");
-        let mut command = command(&["bench", file.to_str().unwrap(), "--output", output.to_str().unwrap()]);
+fn dlio_entries_run_and_each_other_entry_is_an_error_that_names_h5bench() {
+    let bench = Benchmark::small(json!({ "epochs": 1 }));
+    let file = mixed_suite(&bench);
+    let expected = [(1, "write"), (3, "read")].map(|(number, name)| {
+        format!(
+            "{}: entry {number}: expected \"dlio\", got \"{name}\"; run this entry with h5bench itself",
+            file.display()
+        )
+    });
+    for ranks in ["1", "2"] {
+        let output = bench.path(ranks);
+        let args = ["bench", file.to_str().unwrap(), "--ranks", ranks, "--json", "--output"];
+        let mut command = command(&[&args[..], &[output.to_str().unwrap()]].concat());
         let done = command.env("FOREBAY_LIBHDF5", libhdf5()).output().unwrap();
+        let err = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(5), "{err}");
+        let errors: Vec<&str> = err.lines().filter(|line| line.contains("h5bench itself")).collect();
+        assert_eq!(errors, expected.each_ref().map(|text| format!("forebay: {text}")), "{ranks} ranks");
+        let answers: Vec<Value> =
+            serde_json::Deserializer::from_slice(&done.stdout).into_iter().collect::<Result<_, _>>().unwrap();
+        assert_eq!(answers[0]["runs"][0]["epochs"][0]["train"]["samples"], 24, "{answers:?}");
+        assert_eq!(answers[0]["complete"], false, "a part of the file was not run");
+        let of_entries = expected.each_ref().map(|text| json!({ "error": text, "kind": "Unsupported" }));
+        assert_eq!(answers[1..], of_entries);
+        let report = fs::read_to_string(output.join("report.json")).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["complete"], true, "the run is whole");
+    }
+}
+
+#[test]
+fn a_run_that_fails_beside_unsupported_entries_gives_its_own_exit_code_and_reports_all() {
+    let mut bench = Benchmark::small(json!({}));
+    bench.configuration["generate-data"] = false.into();
+    let file = mixed_suite(&bench);
+    let output = bench.path("results");
+    let mut command = command(&["bench", file.to_str().unwrap(), "--output", output.to_str().unwrap()]);
+    let done = command.env("FOREBAY_LIBHDF5", libhdf5()).output().unwrap();
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(3), "{err}");
+    assert!(err.contains("entry 1:") && err.contains("entry 3:") && err.contains("img_1_of_6.h5"), "{err}");
+}
+
+#[test]
+fn an_interrupted_run_beside_unsupported_entries_ends_with_130_and_reports_them() {
+    let bench = Benchmark::small(json!({ "epochs": 100_000, "computation-time": 0.05 }));
+    let (file, output, trace) = (mixed_suite(&bench), bench.path("results"), bench.path("trace.pfw.gz"));
+    let args = [file.as_path(), Path::new("--output"), &output, Path::new("--trace"), &trace];
+    let mut command = command(&["bench"]);
+    command.args(args).env("FOREBAY_LIBHDF5", libhdf5());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for(|| bench.path("trace.pfw.gz.part").exists());
+    let process = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    let done = child.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(130), "{err}");
+    assert!(err.contains("entry 1:") && err.contains("entry 3:"), "{err}");
+}
+
+#[test]
+fn a_file_of_unsupported_entries_alone_and_a_sweep_over_one_run_nothing() {
+    let bench = Benchmark::small(json!({}));
+    let output = bench.path("results");
+    let run = |head: &[&str], file: &Path| {
+        let tail = [file.to_str().unwrap(), "--output", output.to_str().unwrap(), "--ranks", "2"];
+        let done = command(&[head, &tail[..]].concat()).output().unwrap();
+        assert!(done.stdout.is_empty() && !output.exists());
         (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
     };
-    let (code, err) = run("64");
-    assert!(code.is_some_and(|code| code > 0) && err.contains("test.h5"), "{code:?} {err}");
-    assert!(link.is_symlink(), "it was not the kernel's to remove");
-    let (code, err) = run("4 T");
-    assert!(code == Some(7) && err.contains("no memory") && err.contains("NUM_PARTICLES"), "{code:?} {err}");
+    let entry = |benchmark: &str| json!({ "benchmark": benchmark, "configuration": {} });
+    let suite = json!({ "directory": bench.folder.path(), "benchmarks": [entry("write"), entry("amrex")] });
+    let alone = bench.path("alone.json");
+    fs::write(&alone, suite.to_string()).unwrap();
+    let (code, err) = run(&["bench"], &alone);
+    assert!(code == Some(5) && err.contains("entry 1:") && err.contains("got \"amrex\""), "{code:?} {err}");
+    assert_eq!(err.lines().count(), 2, "once, not by every rank: {err}");
+    let (code, err) = run(&["bench", "sweep", "--axis", "read-threads=0,1"], &mixed_suite(&bench));
+    assert!(code == Some(5) && err.contains("entry 1:") && err.contains("h5bench itself"), "{code:?} {err}");
+    assert!(!bench.path("data").exists(), "nothing was generated");
 }
 
 #[test]

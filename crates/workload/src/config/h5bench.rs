@@ -1,10 +1,12 @@
-//! h5bench's files: how ranks are started, and a list of benchmarks of which `dlio`, `write` and `read` are run here.
+//! h5bench's files: how ranks are started, and a list of benchmarks of which the `dlio` entries are run here.
 
-mod kernel;
 pub(super) mod measured;
 mod training;
 
-use forebay_source::{Error, ErrorKind, Result, suggest::unknown};
+use forebay_source::{
+    Error, ErrorKind, Result,
+    suggest::{nearest, unknown},
+};
 
 use crate::{
     config::{
@@ -13,24 +15,11 @@ use crate::{
         overrides,
         section::Section,
     },
-    suite::{LustreStripes, MpiLaunch, Suite, Task, VolChoice},
+    suite::{LustreStripes, MpiLaunch, Suite, UnsupportedEntry, VolChoice},
 };
 
-const BENCHMARKS: [&str; 3] = ["dlio", "write", "read"];
-
-/// Those that h5bench has and that are not run here.
-const OTHERS: [&str; 10] = [
-    "write-unlimited",
-    "overwrite",
-    "append",
-    "write_var_normal_dist",
-    "metadata",
-    "exerciser",
-    "amrex",
-    "openpmd",
-    "e3sm",
-    "macsio",
-];
+/// The benchmark of h5bench that is run here.
+const DLIO: &str = "dlio";
 
 /// The suite of an h5bench file; overrides change the configuration of every benchmark.
 pub(super) fn suite(tree: &mut ConfigNode, options: &ConfigOptions) -> Result<Suite> {
@@ -50,9 +39,9 @@ pub(super) fn suite(tree: &mut ConfigNode, options: &ConfigOptions) -> Result<Su
     let NodeValue::List(entries) = &benchmarks.value else {
         return Err(Error::new(ErrorKind::Invalid, "benchmarks: a list is meant here"));
     };
-    for (number, entry) in entries.iter().enumerate() {
-        let task = task(Section::of(entry, &format!("benchmarks[{number}]"))?, options, &mut suite.notes)?;
-        suite.tasks.push(task);
+    for (index, node) in entries.iter().enumerate() {
+        let entry = Section::of(node, &format!("benchmarks[{index}]"))?;
+        add_entry(&mut suite, entry, index + 1, options)?;
     }
     top.ignore(&["metrics", "name", "description"], &mut suite.notes);
     top.finish()?;
@@ -71,26 +60,30 @@ fn note_launch(suite: &mut Suite) {
     }
 }
 
-fn task(mut entry: Section<'_>, options: &ConfigOptions, notes: &mut Vec<String>) -> Result<Task> {
-    let mut name = String::new();
-    entry.set(&["benchmark"], &mut name)?;
-    let mut file = None;
-    entry.set(&["file"], &mut file)?;
-    let configuration = entry.child(&["configuration"])?;
-    let task = match &*name {
-        "dlio" => Task::Training(Box::new(training::workload(configuration, options, notes)?)),
-        "write" | "read" => Task::Kernel(Box::new(kernel::kernel(&name, configuration, file)?)),
-        _ if OTHERS.contains(&&*name) => {
-            let what = format!(
-                "benchmark '{name}' of h5bench is not run here; those that are: {}",
-                BENCHMARKS.join(", ")
-            );
-            return Err(Error::new(ErrorKind::Unsupported, what));
+/// Adds the entry at position `number` to `suite`: its workload, or the name of the benchmark that is not run here.
+fn add_entry(
+    suite: &mut Suite,
+    mut entry: Section<'_>,
+    number: usize,
+    options: &ConfigOptions,
+) -> Result<()> {
+    let mut benchmark = String::new();
+    entry.set(&["benchmark"], &mut benchmark)?;
+    if benchmark.is_empty() {
+        return Err(entry.error("benchmark", "expected the name of a benchmark, got none"));
+    }
+    if benchmark != DLIO {
+        // A slip such as `dilo` is not another benchmark of h5bench.
+        if nearest(&benchmark, &[DLIO]).is_some() {
+            return Err(unknown("benchmark", &benchmark, &[DLIO]));
         }
-        _ => return Err(unknown("benchmark", &name, &BENCHMARKS)),
-    };
-    entry.finish()?;
-    Ok(task)
+        suite.unsupported.push(UnsupportedEntry { number, benchmark });
+        return Ok(());
+    }
+    let configuration = entry.child(&["configuration"])?;
+    suite.workloads.push(training::workload(configuration, options, &mut suite.notes)?);
+    entry.ignore(&["file"], &mut suite.notes);
+    entry.finish()
 }
 
 fn mpi(mut section: Section<'_>) -> Result<Option<MpiLaunch>> {

@@ -3,10 +3,9 @@
 use std::fmt::Write;
 
 use crate::{
-    kernel::{Kernel, KernelMode},
     metrics::{H5benchEpoch, H5benchMetrics, H5benchSplit},
     report::unit::scaled_bytes,
-    timings::{KernelTimings, RankTimings, RunTimings},
+    timings::{RankTimings, RunTimings},
 };
 
 /// The CSV of a run, the mean over ranks.
@@ -17,26 +16,6 @@ pub fn csv(run: &RunTimings) -> String {
 /// The CSV of one rank.
 pub fn csv_of_rank(run: &RunTimings, rank: &RankTimings) -> String {
     table(run, &H5benchMetrics::of_rank(run, rank))
-}
-
-/// The CSV of a `write` or `read` kernel, as rank 0 saw it.
-pub fn kernel_csv(kernel: &Kernel, ranks: u32, timings: &KernelTimings) -> String {
-    let mut lines = CsvLines::new();
-    let name = if kernel.mode == KernelMode::Read { "read" } else { "write" };
-    lines.fact("operation", name);
-    lines.fact("ranks", &ranks.to_string());
-    lines.fact("collective data", yes(kernel.collective_data));
-    lines.fact("collective meta", yes(kernel.collective_meta));
-    lines.fact("subfiling", yes(kernel.subfiling));
-    let total = timings.bytes as f64 * f64::from(ranks);
-    lines.one("total compute time", timings.compute_s, "seconds");
-    lines.bytes("total size", total, "");
-    lines.one("raw time", timings.raw_s, "seconds");
-    lines.bytes("raw rate", total / timings.raw_s, "/s");
-    lines.one("metadata time", timings.metadata_s, "seconds");
-    lines.bytes("observed rate", total / (timings.observed_s - timings.compute_s), "/s");
-    lines.one("observed time", timings.observed_s, "seconds");
-    lines.text
 }
 
 fn table(run: &RunTimings, metrics: &H5benchMetrics) -> String {

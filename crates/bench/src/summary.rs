@@ -9,8 +9,18 @@ use serde_json::{Value, json};
 use crate::command::BenchOutcome;
 
 impl BenchOutcome {
+    /// Returns what the command prints on standard output, as JSON or as text; nothing where nothing was run.
+    pub fn answer(&self, is_json: bool) -> Option<String> {
+        match &self.text {
+            Some(text) => Some(text.clone()),
+            None if self.runs.is_empty() => None,
+            None if is_json => Some(self.to_json()),
+            None => Some(self.to_text()),
+        }
+    }
+
     /// For people.
-    pub fn to_text(&self) -> String {
+    fn to_text(&self) -> String {
         let mut text = String::new();
         for (run, with) in self.runs.iter().zip(&self.reads_with) {
             let state = match (run.complete, &self.failed) {
@@ -29,7 +39,7 @@ impl BenchOutcome {
     }
 
     /// For programs, on one line.
-    pub fn to_json(&self) -> String {
+    fn to_json(&self) -> String {
         let runs: Vec<Value> =
             self.runs.iter().zip(&self.reads_with).map(|(run, with)| run_json(run, with)).collect();
         let is_complete = self.is_complete() && self.unsupported.is_empty();

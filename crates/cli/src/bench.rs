@@ -54,20 +54,11 @@ pub(crate) fn run(context: &Context, args: &BenchCommandArgs) -> Result<u8> {
 }
 
 fn tell(context: &Context, outcome: &BenchOutcome) -> Result<()> {
-    if outcome.runs.is_empty() && outcome.text.is_none() {
-        return Ok(());
-    }
+    let Some(answer) = outcome.answer(context.json) else { return Ok(()) };
     for note in &outcome.notes {
         // Nobody may be left to read it.
         let _ = writeln!(std::io::stderr(), "forebay: note: {}", show::message(note));
     }
-    let text = if let Some(text) = &outcome.text {
-        text.clone()
-    } else if context.json {
-        outcome.to_json()
-    } else {
-        outcome.to_text()
-    };
     let mut out = output::stdout();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::from_io)
+    out.write_all(answer.as_bytes()).and_then(|()| out.flush()).map_err(Error::from_io)
 }

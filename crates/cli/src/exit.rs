@@ -69,12 +69,11 @@ pub(crate) fn code(done: Result<u8>, json: Option<&mut dyn Write>) -> u8 {
 
 /// Prints `error` on standard error, and to `json` as data.
 pub(crate) fn report(error: &Error, json: Option<&mut dyn Write>) {
+    let (text, kind) = (error.to_string(), format!("{:?}", error.kind()));
     // Nobody may be left to read it; the exit code says the same.
-    let _ = writeln!(io::stderr(), "forebay: {}", show::message(&error.to_string()));
+    let _ = writeln!(io::stderr(), "forebay: {}", show::message(&text));
     if let Some(output) = json {
-        let kind = format!("{:?}", error.kind());
-        let answer = serde_json::json!({ "error": error.to_string(), "kind": kind });
-        let _ = writeln!(output, "{answer}");
+        let _ = writeln!(output, "{}", serde_json::json!({ "error": text, "kind": kind }));
     }
 }
 

@@ -9,6 +9,8 @@ import gc
 import io
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -216,6 +218,37 @@ def test_what_a_mode_does_not_allow_is_refused_as_python_does(area: forebay.stag
         with forebay.stage.open(slow / "missing" / "a", "wb", area=area) as file:
             pass
         file.durable.result(LONG)
+
+
+def test_of_those_that_create_a_file_exclusively_only_the_first_has_it(
+    area: forebay.stage.Area, tmp_path: Path, slow: Path
+) -> None:
+    path = slow / "claim"
+    program = (
+        "import sys, forebay.stage\n"
+        "area = forebay.stage.Area(sys.argv[1], free_floor=0)\n"
+        "try:\n    forebay.stage.open(sys.argv[2], 'xb', area=area)\n"
+        "except FileExistsError as error:\n    print(error.filename)\n"
+    )
+
+    def refused() -> str:
+        command = [sys.executable, "-c", program, str(tmp_path / "fast"), str(path)]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=LONG).stdout.strip()
+
+    with forebay.stage.open(path, "xb", area=area) as file:
+        file.write(b"mine")
+        assert refused() == str(path)
+        with pytest.raises(FileExistsError):
+            forebay.stage.open(path, "x", area=area)
+        with pytest.raises(FileExistsError):
+            path.open("xb")
+    file.durable.result(LONG)
+    assert refused() == str(path) and path.read_bytes() == b"mine"
+    with pytest.raises(ZeroDivisionError), forebay.stage.open(slow / "given up", "xb", area=area):
+        raise ZeroDivisionError
+    with forebay.stage.open(slow / "given up", "xb", area=area) as file:
+        file.write(b"again")
+    file.durable.result(LONG)
 
 
 def test_text_is_text(area: forebay.stage.Area, slow: Path) -> None:

@@ -205,6 +205,28 @@ fn bytes_that_change_in_the_area_are_never_published() {
     assert!(fs::read(&path).unwrap() == bytes(3 << 20));
 }
 
+#[test]
+fn bytes_that_change_after_the_seal_are_refused_with_a_way_out() {
+    let (folder, left) = killed(|area, folder| {
+        let path = folder.join("file");
+        fs::write(&path, "old").unwrap();
+        let file = area.create(&path, StageOptions::default()).unwrap();
+        file.write_at(0, b"new bytes").unwrap();
+        file.seal().unwrap().staged().wait(LIMIT).unwrap();
+    });
+    let path = folder.path().join("file");
+    let image = File::options().write(true).open(&files(&left, ".data")[0]).unwrap();
+    image.write_all_at(b"own", 0).unwrap();
+    let refused = recover(&left, &RecoverOptions::default(), &quiet).unwrap().refused;
+    let (id, error) = (refused[0].id.clone(), refused[0].error.clone().unwrap());
+    assert!(error.contains("--apply") && error.contains("--discard"), "{error}");
+    assert_eq!((refused.len(), fs::read(&path).unwrap()), (1, b"old".to_vec()));
+    let apply = RecoverOptions { apply: vec![id], ..RecoverOptions::default() };
+    let finished = recover(&left, &apply, &quiet).unwrap().finished;
+    assert!(finished[0].error.as_ref().unwrap().contains("sealed again as they are"), "{finished:?}");
+    assert_eq!(fs::read(&path).unwrap(), b"own bytes");
+}
+
 /// An area as a killed process leaves it: a copy of the folder of one that lives.
 fn killed(write: impl FnOnce(&Arc<Area>, &Path)) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ use forebay_source::{Error, ErrorKind, Result, ledger};
 
 use self::pipeline::{Pipeline, StepTurn};
 pub(crate) use self::pipeline::{RunPace, RunTurn};
-use crate::{batch::Batch, left_out::LeftOutBatches, make_batch::RunSpec};
+use crate::{batch::Batch, cursor::RunToken, left_out::LeftOutBatches, make_batch::RunSpec};
 
 /// What asking for a batch gives.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub struct Run {
     left_out: LeftOutBatches,
     /// The process whose threads these are.
     process: u32,
+    /// By which the cursor knows that it is under way.
+    token: Option<RunToken>,
 }
 
 /// How long a run that is dropped waits for its threads: one that is stuck in a read ends when the read does.
@@ -42,7 +44,13 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Run {
     /// Starts threads that make the batches of `epoch`, ahead of the consumer as `pace` says.
-    pub(crate) fn start(spec: RunSpec, epoch: Epoch, pace: RunPace, turn: RunTurn) -> Result<Self> {
+    pub(crate) fn start(
+        spec: RunSpec,
+        epoch: Epoch,
+        pace: RunPace,
+        turn: RunTurn,
+        token: RunToken,
+    ) -> Result<Self> {
         let busy = pace.depth.busy();
         pace.depth.begin(Instant::now());
         let pipeline = Arc::new(Pipeline::new(spec, epoch, pace, turn));
@@ -50,6 +58,7 @@ impl Run {
             pipeline: Arc::clone(&pipeline),
             left_out: LeftOutBatches::default(),
             process: process::id(),
+            token: Some(token),
         };
         let (started, threads) = (pipeline.start_threads(), pipeline.lock().threads.len());
         match started {
@@ -220,6 +229,7 @@ impl Run {
             std::mem::forget(Arc::clone(&self.pipeline));
             return;
         }
+        self.token = None;
         self.pipeline.stop();
         let until = Instant::now() + PATIENCE;
         let mut queue = self.pipeline.lock();

@@ -233,7 +233,7 @@ class Loader(LoaderFacts, Iteration):
             raise ValueError("refresh=True with world > 1: each rank could find another number of samples")
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes ``epoch`` the next one that is begun."""
+        """Makes ``epoch`` the next one that is begun. A loop that is under way goes on, and its batches count."""
         self._loader.set_epoch(whole("epoch", epoch))
 
     def state_dict(self) -> dict[str, Any]:

@@ -505,8 +505,6 @@ class BatchLoader:
         """The same without waiting, for a process that was forked; nothing where it cannot be known."""
     def load_state(self, state: str, strict: bool) -> bool:
         """Goes on from ``state`` (JSON); false when it was taken of files with other times of modification."""
-    def commit(self, batch: RawBatch) -> None:
-        """Counts a batch that was taken without being committed as used."""
     def order(self) -> str:
         """What the order of samples is made of, as JSON: the same on every rank."""
     def set_epoch(self, epoch: int) -> None:
@@ -528,8 +526,13 @@ class BatchLoader:
 class EpochRun:
     """One epoch on its way to the consumer."""
 
-    def next(self, commit: bool = True) -> RawBatch | None:
-        """The next batch, or ``None`` when the epoch is over. Without ``commit`` it counts in the state once it is committed."""
+    def next(self) -> RawBatch | None:
+        """The next batch, or ``None`` when the epoch is over. It counts in the state once it is ``received``."""
+    @property
+    def received(self) -> None:
+        """Write-only: assigning a batch commits it."""
+    @received.setter
+    def received(self, batch: RawBatch) -> None: ...
     def follow(self, is_followed: bool) -> EpochRun | None:
         """The epoch after this one, if it was begun and no other was set since; this one is over then."""
     def poll(self) -> RawBatch | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ._store import Store
     from ._subset import Subset
 
-_NOT_PICKLED = ("_opened", "_run", "_delivering", "_process")
+_NOT_PICKLED = ("_opened", "_active", "_process")
 
 
 class Loader(LoaderFacts, Iteration):
@@ -196,7 +196,7 @@ class Loader(LoaderFacts, Iteration):
         # Compared with other ranks before the first batch.
         self._is_compared = False
         self._process = os.getpid()
-        self._run = None
+        self._active = None
         if self.dataset.tiers:
             leave_at_exit(self)
 
@@ -215,8 +215,10 @@ class Loader(LoaderFacts, Iteration):
         if self._process != os.getpid():
             # The parent's threads are not here, nor the batches they made: of an epoch that is under way there, all comes.
             state = self._opened.state_at_once()
-            if self._run is not None:
+            if self._is_under_way:
                 state = state and json.dumps({**json.loads(state), "position": 0})
+            if self._active is not None:
+                self._active.close()
             self._set_up(self._options, state)
         return self._opened
 

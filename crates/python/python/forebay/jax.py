@@ -18,6 +18,7 @@ import numpy as np
 from ._jax_batch import Batch, jax
 
 from . import _batch, _dataset, _loader, _tiers  # isort: skip
+from ._delivery import Pair  # isort: skip
 from ._forebay import EpochRun, ForebayError, LoaderMemory, RawBatch  # isort: skip
 from ._jax_placement import HandOver, Placement, narrow_types, placement_of, with_casts  # isort: skip
 from ._jax_source import RandomAccessDataSource  # isort: skip
@@ -121,10 +122,10 @@ class Loader(_loader.Loader):
             _tiers.leave_at_exit(self)
         return self._memory
 
-    def _batches(self, run: EpochRun) -> Iterator[Any]:
+    def _batches(self, run: EpochRun) -> Iterator[Pair]:
         if self._ahead == 0:
             return super()._batches(run)
-        return placed_ahead(run, self._batch, self._opened.commit, self._ahead, self._place.keep_pace)
+        return placed_ahead(run, self._batch, self._ahead, self._place.keep_pace)
 
     def _batch(self, raw: RawBatch) -> Any:
         batch = Batch.__new__(Batch)
@@ -169,10 +170,9 @@ class Loader(_loader.Loader):
 def placed_ahead(
     run: EpochRun,
     make: Callable[[RawBatch], Any],
-    commit: Callable[[RawBatch], None],
     ahead: int,
     keep_pace: Callable[[Any], None],
-) -> Iterator[Any]:
+) -> Iterator[Pair]:
     """The batches of ``run``, each as ``make`` places it, ``ahead`` of the consumer, after ``keep_pace`` had it; an error comes where
     its batch would have come."""
     coming: deque[tuple[RawBatch, Any]] = deque()
@@ -181,7 +181,7 @@ def placed_ahead(
         if not coming:
             if failed is not None:
                 raise failed
-            raw = run.next(False)
+            raw = run.next()
             if raw is None:
                 return
             coming.append((raw, make(raw)))
@@ -192,8 +192,7 @@ def placed_ahead(
             failed = error
         raw, batch = coming.popleft()
         keep_pace(batch)
-        commit(raw)
-        yield batch
+        yield raw, batch
         # Nothing here holds on to it.
         del raw, batch
 

@@ -15,8 +15,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from . import _dataset, _device_feed, _loader, _tiers
-from ._delivery import Delivery
+from . import _dataset, _device_feed, _draws, _loader, _tiers
+from ._delivery import Delivery, Pair
 from ._forebay import BatchLoader, EpochRun, LoaderMemory, RawBatch
 from ._store import Store
 from ._subset import Subset
@@ -92,7 +92,7 @@ class _DeviceDelivery(Delivery):
         self._feed_of = feed_of
         self._feed: _device_feed.DeviceFeed[Any, Any] | None = None
 
-    def batches(self, run: EpochRun, is_following: bool) -> Iterator[Any]:
+    def batches(self, run: EpochRun, is_following: bool) -> Iterator[Pair]:
         if self._feed is not None and is_following:
             self._feed.follow(run)
         else:
@@ -134,7 +134,6 @@ class Loader(_loader.Loader):
         opened = _opened(dataset)
         self._shard = _Shard(opened, rank, world)
         self.device, self.pin_memory = device, pin_memory
-        self._feed: _device_feed.DeviceFeed[Any, Any] | None = None
         self._cuda = _cuda_device(device)
         if self._cuda is not None:
             if pin_memory:
@@ -147,7 +146,7 @@ class Loader(_loader.Loader):
     def _loader(self) -> BatchLoader:
         loader = super()._loader
         place = self._shard.now()
-        if place == self._place or self._run is not None:
+        if place == self._place or self._is_under_way:
             return loader
         self._move_to(*place)
         self._place = place
@@ -170,15 +169,7 @@ class Loader(_loader.Loader):
         return super()._delivery() if self._copier is None else _DeviceDelivery(self._new_feed)
 
     def _new_feed(self, run: EpochRun) -> _device_feed.DeviceFeed[Any, Any]:
-        feed = _device_feed.DeviceFeed(run, self._copier, _device_memory.joint_pieces, self._arrived, self._opened.commit)
-        self._feed = feed
-        return feed
-
-    def _end_epoch(self) -> None:
-        if self._feed is not None:
-            self._feed.close()
-            self._feed = None
-        super()._end_epoch()
+        return _device_feed.DeviceFeed(run, self._copier, _device_memory.joint_pieces, self._arrived)
 
     def _arrived(self, raw: RawBatch, layout: Any, target: Any) -> Any:
         batch = Batch._on_device(raw, layout, target)
@@ -222,7 +213,7 @@ class Loader(_loader.Loader):
         return stats
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_memory": None, "_copier": None, "_feed": None}
+        return {**super().__getstate__(), "_memory": None, "_copier": None}
 
     @property
     def sampler(self) -> Loader:

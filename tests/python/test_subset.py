@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import pickle
 import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -374,6 +375,33 @@ def test_a_mixture_has_the_weights_in_every_round(make: Make) -> None:
     for weights in ({}, {one: 0}, {one: -1}, {one: float("nan")}, {one: 1, other.take([]): 1}):
         with pytest.raises(ValueError):
             forebay.mix(weights)
+
+
+@pytest.mark.parametrize(
+    "which", [slice(None, None, -1), slice(None), np.random.default_rng(1).permutation(100)], ids=["turned", "whole", "mixed"]
+)
+@pytest.mark.parametrize("from_store", [True, False])
+def test_a_block_order_goes_on_between_a_store_and_its_subset_only_where_both_are_numbered_alike(
+    make: Make, which: Any, from_store: bool
+) -> None:
+    part = forebay.open(make("even.h5", x=(np.arange(100), {"chunks": (5,)})), ["x"]).take(which)
+    with forebay.Store() as store:
+        store.fill(part)
+        sets = (store, part) if from_store else (part, store)
+        options: dict[str, Any] = {"batch_size": 8, "shuffle": "block", "seed": 2}
+        first, second = (one.loader(**options) for one in sets)
+        batches = iter(first)
+        seen = [number for _ in range(5) for number in next(batches).indices.tolist()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", forebay.ForebayWarning)
+            try:
+                second.load_state_dict(first.state_dict(), strict=False)
+            except forebay.InvalidError as error:
+                assert "part of the order of a block shuffle" in str(error)
+                assert not np.array_equal(part.indices, np.arange(100)), "both are numbered alike"
+                return
+        seen += [number for batch in second for number in batch.indices.tolist()]
+        assert sorted(seen) == list(range(100))
 
 
 def test_a_store_is_filled_with_a_subset(make: Make) -> None:

@@ -35,7 +35,7 @@ struct EmptyMaker {
 impl EmptyMaker {
     fn new(len: u64) -> Arc<Self> {
         let (content, version) = ("numbers".to_owned(), "1".to_owned());
-        let set = SetIdentity { part_lens: vec![COUNT], group_len: 5, content, version };
+        let set = SetIdentity { part_lens: vec![COUNT], group_len: 5, numbering: None, content, version };
         Arc::new(Self { set, arena: Arena::new(1000), len, turns: Mutex::default() })
     }
 }

@@ -250,7 +250,7 @@ class Loader(LoaderFacts, Iteration):
 
         The set may lie in another folder or on another node: fields, and names, lengths, types and counts of the files must
         be the same, and other times of modification are a warning. ``strict=False`` accepts any set that has as many samples,
-        and as many in each file where the shuffle is by blocks.
+        and as many in each file, numbered in the same order, where the shuffle is by blocks. A loop that is under way ends.
         """
         if not isinstance(state, dict) or "fingerprint" not in state:
             raise ValueError("this is no state of a loader: give what state_dict() returned")

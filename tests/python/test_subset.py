@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from conftest import Make
@@ -190,6 +191,22 @@ def test_where_chooses_by_the_values_of_a_field(ds: Any) -> None:
     both = ds.where("x", ("<", 60)).where("kind", ("==", 2))
     assert both.indices.tolist() == list(range(2, 60, 4))
     assert len(ds.where("x", ("<", 0))) == 0
+
+
+@pytest.mark.parametrize("as_given", [set, frozenset, lambda among: dict.fromkeys(among).keys(), dict.fromkeys, tuple, iter, np.array])
+@pytest.mark.parametrize("among", [[1, 2], [], [0, 1, 2, 3], ["a", "c"]])
+def test_where_looks_among_the_values_of_any_collection(make: Make, among: list[Any], as_given: Any) -> None:
+    values = np.arange(12) % 4
+    names = [["a", "b", "c", "d"][value] for value in values]
+    path = make("among.h5", y=values, t=np.array(names, h5py.string_dtype()), s=np.array(names, "S1"))
+    ds = forebay.open(path, ["y", "t", "s"])
+    fields = {"y": values.tolist()} if among and among != ["a", "c"] else {"t": names, "s": names}
+    for field, has in fields.items():
+        expected = [number for number, value in enumerate(has) if value in among]
+        if among or as_given is not np.array:
+            assert ds.where(field, ("in", as_given(among))).indices.tolist() == expected
+            others = sorted(set(range(12)) - set(expected))
+            assert ds.where(field, ("not in", as_given(among))).indices.tolist() == others
 
 
 def test_weights_without_replacement_bring_each_sample_once(ds: Any) -> None:

@@ -680,6 +680,8 @@ class RawStore:
         """Name, type for NumPy, shape of a sample and stored type of each variable."""
     def get(self, names: list[str], numbers: list[int]) -> RawBatch:
         """The samples ``numbers`` of the variables ``names``, side by side."""
+    def count_within(self, name: str, numbers: list[int], most_bytes: int) -> int:
+        """How many of the first of ``numbers`` come to at most ``most_bytes`` of the variable ``name``; at least one, where there is one."""
     def get_range(self, name: str, first: int, count: int, into: tuple[int, int]) -> None:
         """Reads ``count`` consecutive samples of the variable ``name``, from ``first`` on, into memory at an address and of so many
         bytes."""
@@ -704,6 +706,8 @@ class RawStoreConcat:
         """Name, type for NumPy, shape of a sample and stored type of each variable."""
     def get(self, names: list[str], numbers: list[int]) -> RawBatch:
         """The samples ``numbers`` of the variables ``names``, side by side."""
+    def count_within(self, name: str, numbers: list[int], most_bytes: int) -> int:
+        """How many of the first of ``numbers`` come to at most ``most_bytes`` of the variable ``name``; at least one, where there is one."""
     def samples_of(self, name: str, rank: int) -> tuple[int, int]:
         """Which samples ``rank`` holds of the variable ``name`` of the first store."""
     def member(self) -> tuple[int, int]:

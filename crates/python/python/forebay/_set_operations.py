@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ._store import Store
     from ._subset import Subset
 
+FIELD_BATCH_BYTES = 4 << 20
+"""Bytes of one field that are read at a time: enough for a request, little enough for a batch of each thread."""
+
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,

@@ -78,7 +78,8 @@ class Loader(_loader.Loader):
         self._held = self._ahead + (Placement.held if is_mapped else self._place.held)
         super().__init__(dataset, rank=rank, world=world, **options)
         tail = _loader._tail(options.get("tail"), options.get("drop_last", False))
-        self._may_be_short = tail in (None, "short") and self._drawn is None and len(dataset) % (world * self.batch_size) > 0
+        count = len(dataset) if self._drawn is None else self._drawn.epoch_samples
+        self._may_be_short = tail in (None, "short") and count % (world * self.batch_size) > 0
         self._check_fields(sharding is not None)
         if self._map is None:
             self._place.check({name: (self.batch_size, *shape) for name, _, shape, _ in self._opened.fields()}, world)

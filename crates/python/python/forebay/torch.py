@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -259,10 +258,16 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __len__(self) -> int:
         """Batches of an epoch of this rank without workers; with several there may be fewer or more by one for each of them."""
-        batch_size = self._options.get("batch_size", 1)
-        each = len(self.dataset) / (self._shard.now()[1] * batch_size)
+        whole, rest = divmod(self._epoch_samples(), self._shard.now()[1] * self._options.get("batch_size", 1))
         tail = _loader._tail(self._options.get("tail"), self._options.get("drop_last", False))
-        return math.floor(each) if tail == "drop" else math.ceil(each)
+        return whole + (rest > 0 and tail != "drop")
+
+    def _epoch_samples(self) -> int:
+        """Samples of an epoch of all ranks, drawn or each once."""
+        options = self._options
+        return _draws.epoch_samples_of(
+            self.dataset, options.get("weights"), options.get("replacement", True), options.get("epoch_samples")
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Where this process is in its epoch."""
@@ -315,11 +320,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         remedy = "choose tail='drop', 'pad' or 'wrap'" + (", or num_workers=0" if workers > 1 else "")
         if tail == "short":
             raise ValueError(f"tail='short' for {who}, which would not all have a shorter last batch: {remedy}")
-        if getattr(self.dataset, "_drawn", None) is not None or any(name in self._options for name in ("weights", "balance")):
-            # Its loaders know how many samples are drawn.
-            return
-        if len(self.dataset) % (world * workers * batch_size) > 0:
-            raise ValueError(f"{len(self.dataset)} samples do not fill batches of {batch_size} for {who}: {remedy}")
+        count = self._epoch_samples()
+        if count % (world * workers * batch_size) > 0:
+            raise ValueError(f"{count} samples do not fill batches of {batch_size} for {who}: {remedy}")
 
     def __getstate__(self) -> dict[str, Any]:
         # Asked for here too: a spawned worker has no process group.

@@ -184,18 +184,11 @@ impl BatchLoader {
         Ok(resumed == Resumed::SameFiles)
     }
 
-    /// Counts a batch that was taken without being committed as used.
-    fn commit(&self, batch: &RawBatch) -> PyResult<()> {
-        if let Some(receipt) = batch.receipt {
-            self.feed.get()?.commit(receipt);
-        }
-        Ok(())
-    }
-
-    /// What the order of samples is made of, as JSON: the same on every rank.
+    /// What the order of samples is made of, and where in it the next run begins, as JSON: the same on every rank.
     fn order(&self) -> PyResult<String> {
         let feed = self.feed.get()?;
         let (state, options) = (feed.state(), feed.options());
+        let (epoch, position) = feed.upcoming();
         let order = json!({
             "fingerprint": state.fingerprint,
             "samples": state.samples,
@@ -207,6 +200,8 @@ impl BatchLoader {
             "batch_size": options.batch_size,
             "world": options.shard.world,
             "tail": options.tail,
+            "epoch": epoch,
+            "position": position,
         });
         Ok(order.to_string())
     }

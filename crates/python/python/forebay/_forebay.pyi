@@ -506,7 +506,7 @@ class BatchLoader:
     def load_state(self, state: str, strict: bool) -> bool:
         """Goes on from ``state`` (JSON); false when it was taken of files with other times of modification."""
     def order(self) -> str:
-        """What the order of samples is made of, as JSON: the same on every rank."""
+        """What the order of samples is made of, and where in it the next run begins, as JSON: the same on every rank."""
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the next one that is begun."""
     def upcoming(self) -> tuple[int, int]:

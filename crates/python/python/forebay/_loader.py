@@ -56,8 +56,8 @@ class Loader(LoaderFacts, Iteration):
             (by default when ``world`` > 1).
         lanes, window: of the block shuffle; part of the order. Ranks own whole lanes, so ``world`` must divide them. By
             default there are 48, or 24 or 12 where the files have fewer groups; what a group is depends on the files alone.
-        check_ranks: where ``torch.distributed`` is initialised with these ranks, each compares files, order, seed and
-            batches with those of rank 0 before its first batch. A difference is an error; rank 0 never waits, and the others
+        check_ranks: where ``torch.distributed`` is initialised with these ranks, each compares files, order, seed,
+            batches, epoch and position with those of rank 0 before its first batch. A difference is an error; rank 0 never waits, and the others
             wait at most 60 s for it.
         epochs: how many epochs one iteration goes through; ``None`` for as many as are taken. Each is begun while the last batches
             of the one before are taken, so that none waits for its first batch. ``len`` is that of one epoch.

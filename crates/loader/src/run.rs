@@ -10,7 +10,7 @@ use std::{
 
 use forebay_batch::LoaderCounters;
 use forebay_plan::Epoch;
-use forebay_source::{Error, ErrorKind, Result, ledger};
+use forebay_source::{Error, ErrorKind, Event, EventKind, Result, ledger};
 
 use self::pipeline::{Pipeline, StepTurn};
 pub(crate) use self::pipeline::{RunPace, RunTurn};
@@ -75,7 +75,8 @@ impl Run {
     }
 
     /// The next batch, waiting at most `patience` for it; one that is made on this thread takes as long as it takes. One of which
-    /// no sample can be read is left out, where that is wanted; an epoch of which none can be read is an error all the same.
+    /// no sample can be read is left out, where that is wanted; an epoch of which none can be read is an error all the same where there is
+    /// one rank, and a warning where there are several.
     pub fn next(&mut self, patience: Duration) -> Result<Next> {
         let began = Instant::now();
         loop {
@@ -101,6 +102,14 @@ impl Run {
         match self.left_out.take_reason() {
             // An epoch that was closed early may have had samples that can be read.
             Some(error) if self.pipeline.epoch.is_whole() && self.is_finished() => {
+                if self.pipeline.epoch.world() > 1 {
+                    // The other ranks go on with as many batches: an error here would leave them waiting.
+                    let number = self.epoch();
+                    let text =
+                        format!("no sample of this rank's part of epoch {number} can be read: {error}");
+                    Event::new(EventKind::Sample, text).emit();
+                    return Ok(Next::End);
+                }
                 self.fail();
                 Err(error.at("no sample of the epoch can be read"))
             }

@@ -50,7 +50,7 @@ class Loader(LoaderFacts, Iteration):
         prefetch: batches made ahead, besides one of each thread; 0 for none: each is made when it is asked for.
         on_error: what is done about a sample that cannot be read, or is longer than ``memory``: ``"raise"``, ``"skip"`` or
             ``"substitute"``. A batch of which none can be read is left out by ``"skip"``, or all padding (index -1) where
-            ``world`` > 1, and an error otherwise. An epoch of which none can be read is an error in any case.
+            ``world`` > 1, and an error otherwise. An epoch of which none can be read is an error, but a warning where ``world`` > 1.
         spill: a folder on a local disk for decoded values that memory cannot hold; one that cannot be used is an error.
             ``spill_quota`` is the most it takes (0 for none); ``share`` whether the processes of a node share it
             (by default when ``world`` > 1).

@@ -301,9 +301,15 @@ def test_what_makes_no_sense_is_refused(ds: Any) -> None:
             ds.loader(weights=weights)
     with pytest.raises(forebay.InvalidError, match="without replacement"):
         ds.loader(weights=ones, replacement=False, epoch_samples=COUNT + 1)
-    for options in ({"weights": ones, "balance": "kind"}, {"replacement": False}, {"epoch_samples": 3}):
+    for options in ({"weights": ones, "balance": "kind"}, {"replacement": False}, {"epoch_samples": 3}, {"fields": []}):
         with pytest.raises(ValueError):
             ds.loader(**options)
+    for options in ({"weights": ones}, {"balance": "kind"}):
+        with pytest.raises(ValueError, match="epoch_samples=0"):
+            ds.loader(epoch_samples=0, **options)
+    for name in ("batch_size", "prefetch", "seed"):
+        with pytest.raises(TypeError, match=f"{name}=True"):
+            ds.loader(**{name: True})
     with pytest.raises(ValueError, match="shuffle='block'"):
         ds.loader(weights=ones, shuffle="block")
     with pytest.raises(ValueError, match="is no field"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import pickle
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +208,50 @@ def test_stopped_anywhere_each_sample_comes_once(ds: Any, stop: int, device: int
     rest = [label for batch in other for label in batch["label"].tolist()]
     assert sorted(seen + rest if stop < 12 else rest) == list(range(COUNT))
     loader.close()
+
+
+@pytest.mark.parametrize("device", [None, 1])
+def test_a_loop_that_another_loop_ended_is_an_error(ds: Any, device: int | None) -> None:
+    loader = forebay.jax.Loader(ds, batch_size=8, device=None if device is None else jax.devices()[device])
+    received = 0
+    with pytest.raises(forebay.InvalidError, match="ended by another"):
+        for _ in loader:
+            received += 1
+            if received == 3:
+                assert len(list(loader)) == len(loader) == 8
+    assert received == 3
+
+
+@pytest.mark.parametrize("device", [None, 1])
+def test_a_state_counts_what_the_loop_got_wherever_a_signal_comes(ds: Any, device: int | None) -> None:
+    package = os.path.dirname(forebay.__file__)
+    left = 0
+
+    def interrupt(frame: Any, event: str, _: Any) -> None:
+        nonlocal left
+        if event in ("call", "c_return") and frame.f_code.co_filename.startswith(package):
+            left -= 1
+            if left == 0:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    at, is_over = 0, False
+    while not is_over:
+        left = at = at + 3
+        loader = forebay.jax.Loader(ds, batch_size=20, device=None if device is None else jax.devices()[device])
+        received = 0
+        sys.setprofile(interrupt)
+        try:
+            for _ in loader:
+                received += 1
+            is_over = left > 0
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+        state = loader.state_dict()
+        assert (state["epoch"], state["position"]) == divmod(20 * received, COUNT), at
+    assert received == 3 and at > 20
 
 
 def test_batches_go_to_another_device_ahead_of_the_consumer(ds: Any) -> None:

@@ -64,6 +64,11 @@ def test_fields_may_have_shardings_of_their_own(path: Path) -> None:
 def test_what_cannot_be_sharded_is_refused(path: Path, make: Make) -> None:
     with pytest.raises(ValueError, match="shorter last batch cannot be sharded: choose tail="):
         forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=8, sharding=over("data"))
+    drawn: dict[str, Any] = {"sharding": over("data"), "weights": np.ones(COUNT), "epoch_samples": 20}
+    with pytest.raises(ValueError, match="shorter last batch cannot be sharded: choose tail="):
+        forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=8, **drawn)
+    assert len(list(forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=8, **drawn, tail="pad"))) == 3
+    assert len(list(forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=4, **drawn))) == 5
     assert len(list(forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=8, sharding=over("data"), tail="drop"))) == 7
     with pytest.raises(ValueError, match="batches of 6 samples .* cannot be cut over its 4 devices: choose a batch_size"):
         forebay.jax.Loader(forebay.open(path, ["y"]), batch_size=6, sharding=over("data"), tail="drop")

@@ -25,7 +25,8 @@ def annotate(path: Path, categories: Any, codes: Any, dtype: str = "i1") -> Path
         group.attrs["encoding-type"] = "categorical"
         group.attrs["ordered"] = False
         group["codes"] = np.array(codes, dtype)
-        group["categories"] = np.array(categories, h5py.string_dtype() if isinstance(categories[0], str) else None)
+        is_text = len(categories) == 0 or isinstance(categories[0], str)
+        group.create_dataset("categories", data=list(categories), dtype=h5py.string_dtype() if is_text else None)
     return path
 
 
@@ -57,6 +58,14 @@ def test_categories_of_many_files_are_joined_by_name(tmp_path: Path, order: tupl
     united = list(dict.fromkeys(name for names, _ in tables for name in names))
     assert list(ds.describe()["fields"][CODES]["categories"].items()) == list(zip(united, range(len(united))))
     assert pickle.loads(pickle.dumps(ds)).fingerprint == ds.fingerprint
+
+
+def test_a_field_whose_values_are_all_missing_has_an_empty_table(tmp_path: Path) -> None:
+    files = [annotate(tmp_path / f"{at}.h5ad", np.array([], object), [-1, -1]) for at in range(2)]
+    for path in (files, files[0]):
+        ds = forebay.open(path, [CODES])
+        assert ds.categories == {CODES: {}} and ds.describe()["fields"][CODES]["categories"] == {}
+        assert (ds[:][CODES] == -1).all()
 
 
 def test_joined_codes_are_cast_as_asked_and_widened_where_names_are_many(tmp_path: Path) -> None:

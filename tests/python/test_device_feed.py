@@ -159,18 +159,17 @@ class Epochs:
     def poll_following(self) -> Any:
         return self.follower.poll() if self.follower is not None and not self.numbers else None
 
-    def next(self, commit: bool = True) -> Any:
+    def next(self) -> Any:
         return self.poll()
 
 
 @pytest.mark.parametrize("lens", [[4, 5, 3], [1, 1, 1, 1], [2, 1, 6]])
 def test_two_copies_are_ahead_at_the_border_of_two_epochs_as_anywhere_else(copier: LateCopier, lens: list[int]) -> None:
-    committed: list[int] = []
     epoch: Epochs | None = Epochs(lens)
-    feed = _device_feed.DeviceFeed(epoch, copier, lambda raw: ([torch.tensor([raw])], None), lambda raw, *_: raw, committed.append)
+    feed = _device_feed.DeviceFeed(epoch, copier, lambda raw: ([torch.tensor([raw])], None), lambda raw, *_: -raw)
     for number, length in enumerate(lens):
         first = sum(lens[:number])
-        assert list(feed) == list(range(first, first + length)) and committed == list(range(first + length))
+        assert list(feed) == [(raw, -raw) for raw in range(first, first + length)]
         epoch = epoch and epoch.follower
         if epoch is not None:
             feed.follow(epoch)
@@ -265,14 +264,11 @@ def test_an_error_comes_where_its_batch_would_have_come(copier: LateCopier) -> N
         def poll_following(self) -> Any:
             return None
 
-        def next(self, commit: bool = True) -> Any:
+        def next(self) -> Any:
             return self.poll()
 
-    committed: list[int] = []
-    feed = _device_feed.DeviceFeed(
-        Failing(), copier, lambda raw: ([torch.tensor([raw])], None), lambda raw, *_: raw, committed.append
-    )
-    assert [next(feed) for _ in range(3)] == [1, 2, 3] and committed == [1, 2, 3]
+    feed = _device_feed.DeviceFeed(Failing(), copier, lambda raw: ([torch.tensor([raw])], None), lambda raw, *_: -raw)
+    assert [next(feed) for _ in range(3)] == [(1, -1), (2, -2), (3, -3)]
     with pytest.raises(OSError, match="no more"):
         next(feed)
     feed.close()

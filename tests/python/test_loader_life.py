@@ -127,6 +127,39 @@ def test_a_loader_that_was_closed_has_given_its_memory_back_and_goes_on(ds: fore
     assert loader.stats()["decoded_units"] == 2 * decoded, "decoded units were given back"
 
 
+@pytest.mark.parametrize("tail", [None, "drop", "pad", "wrap"])
+@pytest.mark.parametrize("batch_size", [1, 8, 10, 60])
+def test_the_length_of_an_iterable_dataset_is_how_many_batches_come(ds: forebay.Dataset, tail: str | None, batch_size: int) -> None:
+    once = np.r_[np.ones(11), np.zeros(COUNT - 11)]
+    kinds: list[tuple[Any, dict[str, Any]]] = [
+        (ds, {}),
+        (ds, {"weights": np.ones(COUNT)}),
+        (ds, {"weights": np.ones(COUNT), "epoch_samples": 30}),
+        (ds, {"weights": once, "replacement": False}),
+        (ds, {"weights": once, "replacement": False, "epoch_samples": 9}),
+        (ds, {"balance": np.arange(COUNT) % 3}),
+        (ds, {"balance": "label", "epoch_samples": 133}),
+        (ds, {"bucket_by": "label"}),
+        (forebay.mix({ds: 1, ds.take(slice(0, 10)): 1}), {}),
+        (forebay.mix({ds: 1, ds.take(slice(0, 10)): 1}, length=77), {}),
+    ]
+    for data, options in kinds:
+        made = forebay.torch.IterableDataset(data, batch_size=batch_size, tail=tail, **options)
+        assert len(made) == len(DataLoader(made, batch_size=None)) == sum(1 for _ in made), options
+    for rank in (0, 1):
+        made = forebay.torch.IterableDataset(
+            ds, batch_size=batch_size, tail=tail or "pad", rank=rank, world=2, weights=np.ones(COUNT), epoch_samples=29
+        )
+        assert len(made) == sum(1 for _ in made)
+
+
+def test_drawn_samples_that_do_not_fill_batches_on_all_ranks_are_refused_when_it_is_made(ds: forebay.Dataset) -> None:
+    options: dict[str, Any] = {"batch_size": 5, "rank": 0, "world": 2, "weights": np.ones(COUNT)}
+    with pytest.raises(ValueError, match="33 samples do not fill batches of 5 for 2 ranks"):
+        forebay.torch.IterableDataset(ds, **options, epoch_samples=33)
+    assert len(forebay.torch.IterableDataset(ds, **options, epoch_samples=30)) == 3
+
+
 def test_an_iterable_dataset_has_a_length_and_a_state(ds: forebay.Dataset) -> None:
     made = lambda: forebay.torch.IterableDataset(ds, batch_size=8, shuffle="full", tail="drop")
     assert len(made()) == len(DataLoader(made(), batch_size=None)) == 6

@@ -232,6 +232,22 @@ def test_what_cannot_be_called_is_refused(ds: forebay.Dataset) -> None:
         ds.loader(map=len, map_threads=0)
 
 
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_whole_numbers_of_samples_are_stacked_as_they_are(ds: forebay.Dataset, kind: str) -> None:
+    loader_of = forebay.Loader
+    if kind == "torch":
+        pytest.importorskip("torch")
+        loader_of = pytest.importorskip("forebay.torch").Loader
+    given = {"below": lambda seed: seed >> 1, "mixed": lambda seed: seed, "small": lambda seed: -(seed & 7), "over": lambda seed: seed << 3}
+    loader = loader_of(ds, batch_size=COUNT, sample_map=lambda one: {name: of(one.seed) for name, of in given.items()})
+    (batch,) = loader
+    seeds = [int(seed) for seed in batch.seeds]
+    assert min(seeds) < 2**63 < max(seeds)
+    for name, of in given.items():
+        assert [int(value) for value in np.asarray(batch[name])] == [of(seed) for seed in seeds], name
+    assert str(batch["below"].dtype).endswith("int64") and str(batch["mixed"].dtype).endswith("uint64")
+
+
 @pytest.fixture
 def ragged(make: Make) -> forebay.Dataset:
     lens = np.array([3, 1, 0, 5])

@@ -110,6 +110,40 @@ def rank(number, path, port):
     assert "shuffle" in found["lanes", True] and "tail" in found["tail", True]
 
 
+def test_ranks_that_go_on_from_different_places_are_told_so(ranks: Any) -> None:
+    first, second = ranks(
+        """
+def rank(number, path, port):
+    init(number, port)
+    ds = forebay.open(path, ["x"])
+    found, seen = {}, {}
+    start = forebay.torch.Loader(ds, batch_size=4, shuffle="full").state_dict()
+    cases = {
+        "position": [start, {**start, "position": 16}], "later": [{**start, "position": 24}, {**start, "position": 8}],
+        "epoch": [start, {**start, "epoch": 3}], "same": [{**start, "epoch": 2, "position": 8}] * 2,
+    }
+    for name, states in cases.items():
+        for check in (True, False):
+            loader = forebay.torch.Loader(ds, batch_size=4, shuffle="full", check_ranks=check)
+            loader.load_state_dict(states[number])
+            try: seen[name, check] = samples(loader)
+            except forebay.InvalidError as error: found[name, check] = str(error)
+    loader = forebay.torch.Loader(ds, batch_size=4)
+    loader.set_epoch(5)
+    told(number, found=found, seen=seen, set=samples(loader))
+    end()
+"""
+    )
+    found = second["found"]
+    assert first["found"] == {} and set(found) == {(name, True) for name in ("position", "later", "epoch")}
+    assert "position in the epoch 16 (rank 0: 0)" in found["position", True]
+    assert "position in the epoch 8 (rank 0: 24)" in found["later", True] and "epoch 3 (rank 0: 0)" in found["epoch", True]
+    assert all("load the same state on every rank" in text for text in found.values())
+    both = first["seen"]["same", True] + second["seen"]["same", True]
+    assert len(both) == len(set(both)) == COUNT - 8
+    assert sorted(first["set"] + second["set"]) == list(range(COUNT))
+
+
 def test_a_loader_of_one_rank_alone_works_and_does_not_stand_for_another(ranks: Any) -> None:
     first, second = ranks(
         """

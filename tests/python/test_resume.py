@@ -57,10 +57,10 @@ def test_batches_that_are_taken_ahead_count_in_the_state_once_they_are_committed
     loader = ds.loader(batch_size=8, shuffle="full", seed=3)
     inner = loader._loader
     run = inner.start()
-    taken = [run.next(commit=False) for _ in range(3)]
+    taken = [run.next() for _ in range(3)]
     assert loader.state_dict()["position"] == 0
     assert taken[0] is not None
-    inner.commit(taken[0])
+    run.received = taken[0]
     state = loader.state_dict()
     assert state["position"] == 8
     resumed = ds.loader(batch_size=8, shuffle="full", seed=3)
@@ -212,6 +212,7 @@ def test_a_batch_knows_where_its_consumer_is_once_it_was_used(tmp_path: Path, sh
     positions = []
     while (raw := run.next()) is not None:
         positions.append(raw.position)
+        run.received = raw
         state = loader.state_dict()
         assert raw.position == (state["epoch"], state["position"])
     assert positions == [(0, 20), (0, 40), (0, 60), (0, 80), (1, 0)]

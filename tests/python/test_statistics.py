@@ -129,6 +129,21 @@ def test_samples_of_different_lengths_are_measured_once_each(make: Make) -> None
     np.testing.assert_allclose(one.mean, v.mean(0), atol=1e-12)
 
 
+def test_of_no_values_there_are_no_statistics(make: Make) -> None:
+    x = np.arange(24.0).reshape(4, 3, 2)
+    x[:, 1] = np.nan
+    ds = forebay.open(make(x=x), ["x"])
+    whole, channels, nothing = ds.statistics()["x"], ds.statistics(axis=0)["x"], ds.take([]).statistics()["x"]
+    assert (whole.count, whole.missing, whole.mean) == (16, 8, np.nanmean(x))
+    assert channels.count.tolist() == [8, 0, 8] and channels.missing.tolist() == [0, 8, 0]
+    assert (nothing.count, nothing.missing) == (0, 0)
+    for name in ("mean", "std", "min", "max"):
+        assert np.isnan(getattr(channels, name)).tolist() == [False, True, False], name
+        assert np.isnan(getattr(nothing, name)), name
+    assert all(np.isnan(value) for value in nothing.quantiles.values())
+    assert all(np.isnan(values).tolist() == [False, True, False] for values in channels.quantiles.values())
+
+
 def test_what_cannot_be_measured_is_refused(ds: forebay.Dataset, make: Make) -> None:
     with pytest.raises(forebay.InvalidError, match="no field 'z'"):
         ds.statistics("z")

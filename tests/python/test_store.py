@@ -318,3 +318,28 @@ def test_batches_of_stores_put_together_are_made_in_place():
         np.testing.assert_array_equal(batch["y"], rows)
     for store in stores:
         store.close()
+
+
+@pytest.mark.parametrize("stores", [1, 2])
+def test_where_of_a_store_reads_few_bytes_at_a_time_however_long_its_samples_are(stores):
+    lens = [(number % 7 == 0) * number * 30 << 10 for number in range(24)]
+    made = [forebay.Store() for _ in range(stores)]
+    for store in made:
+        store.add("wide", np.arange(24, dtype=np.float32)[:, None] + np.zeros((1, 1 << 18), np.float32))
+        store.add("small", np.arange(24))
+        store.add("ragged", [np.full(length, length, np.float64) for length in lens])
+    together = made[0] if stores == 1 else forebay.concat(*made)
+    for field, most in (("wide", 4 << 20), ("small", 4 << 20), ("ragged", max(lens) * 8)):
+        sizes = []
+
+        def odd(values, sizes=sizes):
+            sizes.append(sum(value.nbytes for value in values))
+            return np.array([value.size > 0 and value.flat[0] % 2 == 1 for value in values])
+
+        found = together.where(field, odd).indices.tolist()
+        of_one = [] if field == "ragged" else list(range(1, 24, 2))
+        assert found == [number + 24 * at for at in range(stores) for number in of_one]
+        assert max(sizes) <= most and (len(sizes) == 1) == (field == "small"), field
+    assert together.take(slice(5, None)).where("wide", lambda values: values[:, 3] == 7).indices.tolist() == [7, 31][:stores]
+    for store in made:
+        store.close()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import collections
 import pickle
 import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from conftest import Make
@@ -191,6 +193,22 @@ def test_where_chooses_by_the_values_of_a_field(ds: Any) -> None:
     assert len(ds.where("x", ("<", 0))) == 0
 
 
+@pytest.mark.parametrize("as_given", [set, frozenset, lambda among: dict.fromkeys(among).keys(), dict.fromkeys, tuple, iter, np.array])
+@pytest.mark.parametrize("among", [[1, 2], [], [0, 1, 2, 3], ["a", "c"]])
+def test_where_looks_among_the_values_of_any_collection(make: Make, among: list[Any], as_given: Any) -> None:
+    values = np.arange(12) % 4
+    names = [["a", "b", "c", "d"][value] for value in values]
+    path = make("among.h5", y=values, t=np.array(names, h5py.string_dtype()), s=np.array(names, "S1"))
+    ds = forebay.open(path, ["y", "t", "s"])
+    fields = {"y": values.tolist()} if among and among != ["a", "c"] else {"t": names, "s": names}
+    for field, has in fields.items():
+        expected = [number for number, value in enumerate(has) if value in among]
+        if among or as_given is not np.array:
+            assert ds.where(field, ("in", as_given(among))).indices.tolist() == expected
+            others = sorted(set(range(12)) - set(expected))
+            assert ds.where(field, ("not in", as_given(among))).indices.tolist() == others
+
+
 def test_weights_without_replacement_bring_each_sample_once(ds: Any) -> None:
     weights = np.arange(COUNT) % 5
     assert_comes(ds, np.flatnonzero(weights).tolist(), weights=weights, replacement=False)
@@ -283,9 +301,15 @@ def test_what_makes_no_sense_is_refused(ds: Any) -> None:
             ds.loader(weights=weights)
     with pytest.raises(forebay.InvalidError, match="without replacement"):
         ds.loader(weights=ones, replacement=False, epoch_samples=COUNT + 1)
-    for options in ({"weights": ones, "balance": "kind"}, {"replacement": False}, {"epoch_samples": 3}):
+    for options in ({"weights": ones, "balance": "kind"}, {"replacement": False}, {"epoch_samples": 3}, {"fields": []}):
         with pytest.raises(ValueError):
             ds.loader(**options)
+    for options in ({"weights": ones}, {"balance": "kind"}):
+        with pytest.raises(ValueError, match="epoch_samples=0"):
+            ds.loader(epoch_samples=0, **options)
+    for name in ("batch_size", "prefetch", "seed"):
+        with pytest.raises(TypeError, match=f"{name}=True"):
+            ds.loader(**{name: True})
     with pytest.raises(ValueError, match="shuffle='block'"):
         ds.loader(weights=ones, shuffle="block")
     with pytest.raises(ValueError, match="is no field"):
@@ -374,6 +398,33 @@ def test_a_mixture_has_the_weights_in_every_round(make: Make) -> None:
     for weights in ({}, {one: 0}, {one: -1}, {one: float("nan")}, {one: 1, other.take([]): 1}):
         with pytest.raises(ValueError):
             forebay.mix(weights)
+
+
+@pytest.mark.parametrize(
+    "which", [slice(None, None, -1), slice(None), np.random.default_rng(1).permutation(100)], ids=["turned", "whole", "mixed"]
+)
+@pytest.mark.parametrize("from_store", [True, False])
+def test_a_block_order_goes_on_between_a_store_and_its_subset_only_where_both_are_numbered_alike(
+    make: Make, which: Any, from_store: bool
+) -> None:
+    part = forebay.open(make("even.h5", x=(np.arange(100), {"chunks": (5,)})), ["x"]).take(which)
+    with forebay.Store() as store:
+        store.fill(part)
+        sets = (store, part) if from_store else (part, store)
+        options: dict[str, Any] = {"batch_size": 8, "shuffle": "block", "seed": 2}
+        first, second = (one.loader(**options) for one in sets)
+        batches = iter(first)
+        seen = [number for _ in range(5) for number in next(batches).indices.tolist()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", forebay.ForebayWarning)
+            try:
+                second.load_state_dict(first.state_dict(), strict=False)
+            except forebay.InvalidError as error:
+                assert "part of the order of a block shuffle" in str(error)
+                assert not np.array_equal(part.indices, np.arange(100)), "both are numbered alike"
+                return
+        seen += [number for batch in second for number in batch.indices.tolist()]
+        assert sorted(seen) == list(range(100))
 
 
 def test_a_store_is_filled_with_a_subset(make: Make) -> None:

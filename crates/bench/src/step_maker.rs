@@ -46,6 +46,7 @@ impl StepMaker {
         let identity = SetIdentity {
             part_lens: vec![batches.len()],
             group_len: 1,
+            numbering: None,
             content: "steps".to_owned(),
             version: "steps".to_owned(),
         };

@@ -85,7 +85,7 @@ fn field_facts(field: &FieldFacts) -> Value {
         ValueKind::Bool => "bool".to_owned(),
         ValueKind::Number => "number".to_owned(),
     };
-    let members = field.categories.iter().map(|one| json!({"name": one.name, "value": one.value}));
+    let members = field.categories.iter().flatten().map(|one| json!({"name": one.name, "value": one.value}));
     json!({
         "name": field.name,
         "dtype": field.dtype.to_string(),

@@ -386,7 +386,7 @@ mod tests {
     /// The same, whose batches are made while `gate` is open.
     fn loader_behind(gate: Arc<Gate>, epochs: u64) -> LoaderHandle {
         let (content, version) = ("numbers".to_owned(), "1".to_owned());
-        let set = SetIdentity { part_lens: vec![10], group_len: 5, content, version };
+        let set = SetIdentity { part_lens: vec![10], group_len: 5, numbering: None, content, version };
         let options = Options { shuffle: Shuffle::Full, batch_size: 3, ..Options::default() };
         let maker = Arc::new(Numbers(set, gate));
         let feed = Feed::of_maker(maker, Options { read_threads: Some(2), ..options }).unwrap();

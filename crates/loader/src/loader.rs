@@ -14,7 +14,7 @@ use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
     batch::{Batch, Receipt},
-    cursor::EpochCursor,
+    cursor::{EpochCursor, RunToken},
     estimate::Estimate,
     file_maker::FileMaker,
     make_batch::RunSpec,
@@ -113,10 +113,10 @@ impl Loader {
     /// The same, of which at most `steps` batches are made.
     pub fn start_steps(&self, steps: u64) -> Result<Run> {
         let mut cursor = self.cursor();
-        cursor.begin();
+        let token = cursor.begin();
         let epoch = cursor.plan.epoch(cursor.epoch, cursor.position)?.in_run(cursor.runs).first_steps(steps);
         drop(cursor);
-        self.start_run(epoch, RunTurn::Current)
+        self.start_run(epoch, RunTurn::Current, token)
     }
 
     /// Begins the epoch after that of `before`, all of whose batches were handed out: they can still be committed. Where they were
@@ -124,13 +124,13 @@ impl Loader {
     pub fn start_next(&self, before: &Run) -> Result<Run> {
         let mut cursor = self.cursor();
         let after = cursor.after(before.number());
-        let Some((number, epoch)) = after.filter(|(number, _)| cursor.follow(*number)) else {
+        let Some((number, epoch, token)) = after.filter(|(number, ..)| cursor.follow(*number)) else {
             drop(cursor);
             return self.start();
         };
         let epoch = cursor.plan.epoch(epoch, 0)?.in_run(number);
         drop(cursor);
-        self.start_run(epoch, RunTurn::Current)
+        self.start_run(epoch, RunTurn::Current, token)
     }
 
     /// Begins to make the epoch after that of `run`, while the last batches of that wait for the consumer; nothing where it is
@@ -140,10 +140,10 @@ impl Loader {
             return Ok(None);
         }
         let mut cursor = self.cursor();
-        let Some((number, epoch)) = cursor.after(run.number()) else { return Ok(None) };
+        let Some((number, epoch, token)) = cursor.after(run.number()) else { return Ok(None) };
         let epoch = cursor.plan.epoch(epoch, 0)?.in_run(number);
         drop(cursor);
-        self.start_run(epoch, RunTurn::Ahead).map(Some)
+        self.start_run(epoch, RunTurn::Ahead, token).map(Some)
     }
 
     /// Goes on with `run`, which [`start_after`](Self::start_after) gave; false where another epoch was set since, and `run` is
@@ -156,10 +156,10 @@ impl Loader {
         follows
     }
 
-    fn start_run(&self, epoch: Epoch, turn: RunTurn) -> Result<Run> {
+    fn start_run(&self, epoch: Epoch, turn: RunTurn, token: RunToken) -> Result<Run> {
         let (maker, counters) = (Arc::clone(&self.maker), Arc::clone(&self.counters));
         let spec = RunSpec { maker, on_error: self.options.on_error, counters };
-        Run::start(spec, epoch, self.pace.clone(), turn)
+        Run::start(spec, epoch, self.pace.clone(), turn, token)
     }
 
     /// Begins an epoch, as [`start`](Self::start) does, and gives its batches.
@@ -194,8 +194,8 @@ impl Loader {
     /// - A state that is taken now goes on with the batch after it, also where later ones were handed out.
     /// - Batches before it count as used too, those of epochs before it among them. One that is committed again, or after a later
     ///   one, changes nothing.
-    /// - A batch of an epoch that was left for another [`start`](Self::start), or for [`load_state`](Self::load_state) or
-    ///   [`set_epoch`](Self::set_epoch), changes nothing. One whose epoch was handed out as a whole and
+    /// - A batch of an epoch that was left for another [`start`](Self::start), or for [`load_state`](Self::load_state), or that was
+    ///   closed before [`set_epoch`](Self::set_epoch), changes nothing. One whose epoch was handed out as a whole and
     ///   [followed](Self::follow) by the next counts.
     pub fn commit(&self, receipt: Receipt) {
         self.cursor().commit(receipt);
@@ -235,7 +235,8 @@ impl Loader {
         Ok(if state.files == set.version { Resumed::SameFiles } else { Resumed::OtherFiles })
     }
 
-    /// Makes `epoch` the next one that is begun, from its start.
+    /// Makes `epoch` the next one that is begun, from its start. A run that is under way goes on, and its batches still count: the
+    /// [`state`](Self::state) is at `epoch` once all of them are committed.
     pub fn set_epoch(&self, epoch: u64) {
         self.cursor().set_epoch(epoch);
     }

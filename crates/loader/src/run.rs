@@ -10,11 +10,11 @@ use std::{
 
 use forebay_batch::LoaderCounters;
 use forebay_plan::Epoch;
-use forebay_source::{Error, ErrorKind, Result, ledger};
+use forebay_source::{Error, ErrorKind, Event, EventKind, Result, ledger};
 
 use self::pipeline::{Pipeline, StepTurn};
 pub(crate) use self::pipeline::{RunPace, RunTurn};
-use crate::{batch::Batch, left_out::LeftOutBatches, make_batch::RunSpec};
+use crate::{batch::Batch, cursor::RunToken, left_out::LeftOutBatches, make_batch::RunSpec};
 
 /// What asking for a batch gives.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub struct Run {
     left_out: LeftOutBatches,
     /// The process whose threads these are.
     process: u32,
+    /// By which the cursor knows that it is under way.
+    token: Option<RunToken>,
 }
 
 /// How long a run that is dropped waits for its threads: one that is stuck in a read ends when the read does.
@@ -42,7 +44,13 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Run {
     /// Starts threads that make the batches of `epoch`, ahead of the consumer as `pace` says.
-    pub(crate) fn start(spec: RunSpec, epoch: Epoch, pace: RunPace, turn: RunTurn) -> Result<Self> {
+    pub(crate) fn start(
+        spec: RunSpec,
+        epoch: Epoch,
+        pace: RunPace,
+        turn: RunTurn,
+        token: RunToken,
+    ) -> Result<Self> {
         let busy = pace.depth.busy();
         pace.depth.begin(Instant::now());
         let pipeline = Arc::new(Pipeline::new(spec, epoch, pace, turn));
@@ -50,6 +58,7 @@ impl Run {
             pipeline: Arc::clone(&pipeline),
             left_out: LeftOutBatches::default(),
             process: process::id(),
+            token: Some(token),
         };
         let (started, threads) = (pipeline.start_threads(), pipeline.lock().threads.len());
         match started {
@@ -66,7 +75,8 @@ impl Run {
     }
 
     /// The next batch, waiting at most `patience` for it; one that is made on this thread takes as long as it takes. One of which
-    /// no sample can be read is left out, where that is wanted; an epoch of which none can be read is an error all the same.
+    /// no sample can be read is left out, where that is wanted; an epoch of which none can be read is an error all the same where there is
+    /// one rank, and a warning where there are several.
     pub fn next(&mut self, patience: Duration) -> Result<Next> {
         let began = Instant::now();
         loop {
@@ -92,6 +102,14 @@ impl Run {
         match self.left_out.take_reason() {
             // An epoch that was closed early may have had samples that can be read.
             Some(error) if self.pipeline.epoch.is_whole() && self.is_finished() => {
+                if self.pipeline.epoch.world() > 1 {
+                    // The other ranks go on with as many batches: an error here would leave them waiting.
+                    let number = self.epoch();
+                    let text =
+                        format!("no sample of this rank's part of epoch {number} can be read: {error}");
+                    Event::new(EventKind::Sample, text).emit();
+                    return Ok(Next::End);
+                }
                 self.fail();
                 Err(error.at("no sample of the epoch can be read"))
             }
@@ -220,6 +238,7 @@ impl Run {
             std::mem::forget(Arc::clone(&self.pipeline));
             return;
         }
+        self.token = None;
         self.pipeline.stop();
         let until = Instant::now() + PATIENCE;
         let mut queue = self.pipeline.lock();

@@ -192,8 +192,8 @@ pub struct FieldFacts {
     pub kind: ValueKind,
     /// The shape of one sample; `None` along the axis whose length differs.
     pub sample_shape: Vec<Option<u64>>,
-    /// The names its integers stand for, by code and the same in all files; empty where they stand for none.
-    pub categories: Vec<Member>,
+    /// The names its integers stand for, by code and the same in all files; `None` where they stand for none.
+    pub categories: Option<Vec<Member>>,
 }
 
 impl FieldFacts {
@@ -216,14 +216,14 @@ impl FieldFacts {
             dtype: Dtype::boolean(),
             kind: ValueKind::Bool,
             sample_shape: sample_shape.clone(),
-            categories: Vec::new(),
+            categories: None,
         });
         let values = Self {
             name: column.name.clone(),
             dtype: column.final_dtype(),
             kind: column.kind(),
             sample_shape,
-            categories: column.categories.as_ref().map_or_else(Vec::new, |all| all.members.clone()),
+            categories: column.categories.as_ref().map(|all| all.members.clone()),
         };
         std::iter::once(values).chain(mask).collect()
     }

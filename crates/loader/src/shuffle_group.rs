@@ -21,6 +21,7 @@ pub fn set_identity(set: &SampleSet) -> SetIdentity {
     set.identity.clone().unwrap_or_else(|| SetIdentity {
         part_lens: set.part_lens(),
         group_len: shuffle_group_len(set),
+        numbering: None,
         content: set.content_fingerprint().to_owned(),
         version: set.fingerprint().to_owned(),
     })

@@ -4,6 +4,8 @@
 
 mod made;
 
+use std::sync::Arc;
+
 use forebay_loader::{Loader, OnError, Options, SpillOptions};
 use forebay_plan::{Shard, Shuffle, Tail};
 use forebay_source::ErrorKind;
@@ -187,6 +189,32 @@ fn a_rank_that_can_read_nothing_of_a_batch_keeps_its_place_among_the_others() {
         (batches.len(), loader.stats().skipped_batches)
     });
     assert_eq!(counts, [(128, 0), (128, 1)]);
+}
+
+#[test]
+fn a_rank_that_can_read_nothing_of_an_epoch_has_as_many_batches_as_the_others() {
+    let rows = Rows { count: 64, ..ROWS };
+    let mut file = make(rows);
+    // Rank 0 has the first of each two batches of 16, and each chunk is one batch.
+    for chunk in [0, 2] {
+        let start = usize::try_from(file.chunk(chunk).start).unwrap();
+        file.bytes[start + 8..start + 24].fill(0xff);
+    }
+    let set = set(&[file]);
+    for epoch in 0..2 {
+        let counts = [0, 1].map(|rank| {
+            let shard = Shard { rank, world: 2 };
+            let options =
+                Options { shard, on_error: OnError::Skip, batch_size: 16, ..options(Shuffle::None) };
+            let loader = Loader::new(Arc::clone(&set), without_spill(options)).unwrap();
+            loader.set_epoch(epoch);
+            let batches: Vec<_> = loader.batches().unwrap().map(Result::unwrap).collect();
+            assert_eq!((loader.state().epoch, loader.state().position), (epoch + 1, 0));
+            let read = batches.iter().flat_map(|batch| batch.samples.iter().flatten()).count();
+            (batches.len(), read)
+        });
+        assert_eq!(counts, [(2, 0), (2, 32)]);
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ struct EmptyMaker {
 impl EmptyMaker {
     fn new(len: u64) -> Arc<Self> {
         let (content, version) = ("numbers".to_owned(), "1".to_owned());
-        let set = SetIdentity { part_lens: vec![COUNT], group_len: 5, content, version };
+        let set = SetIdentity { part_lens: vec![COUNT], group_len: 5, numbering: None, content, version };
         Arc::new(Self { set, arena: Arena::new(1000), len, turns: Mutex::default() })
     }
 }
@@ -264,4 +264,80 @@ fn where_memory_is_for_one_batch_at_a_time_all_epochs_come_and_waits_for_memory_
     let stats = loader.stats();
     let limited = [Bottleneck::Memory, Bottleneck::Consumer];
     assert!(limited.contains(&stats.bottleneck()), "{stats:?}");
+}
+
+#[test]
+fn an_epoch_that_is_set_while_a_run_is_under_way_comes_after_it_and_its_batches_count() {
+    let maker = EmptyMaker::new(0);
+    for (set, lag, prefetch) in [0, 1, 5].into_iter().flat_map(|set| [(set, 0, 0), (set, 0, 4), (set, 2, 4)])
+    {
+        for taken in 0..=STEPS {
+            let loader = loader(&maker, prefetch);
+            let mut run = loader.start().unwrap();
+            let mut batches = Vec::new();
+            let mut position = 0;
+            for number in 0..STEPS {
+                if number == taken {
+                    loader.set_epoch(set);
+                }
+                batches.push(next(&loader, &mut run).unwrap());
+                let Some(used) = number.checked_sub(lag) else { continue };
+                loader.commit(batches[used].receipt());
+                position += samples(&batches[used..=used]).len() as u64;
+                let state = loader.state();
+                let expected = if used + 1 < STEPS {
+                    (0, position)
+                } else if taken < STEPS {
+                    (set, 0)
+                } else {
+                    (1, 0)
+                };
+                assert_eq!(
+                    (state.epoch, state.position),
+                    expected,
+                    "{set} set at {taken}, batch {used}, {lag} behind"
+                );
+            }
+            if taken == STEPS {
+                loader.set_epoch(set);
+            }
+            assert!(next(&loader, &mut run).is_none());
+            assert!(loader.start_after(&run).unwrap().is_none(), "another is to come");
+            let after = loader.start_next(&run).unwrap();
+            assert_eq!(after.epoch(), set, "{set} set at {taken}, {lag} behind");
+        }
+    }
+}
+
+#[test]
+fn an_epoch_that_is_set_once_a_run_was_closed_is_where_the_state_is() {
+    let maker = EmptyMaker::new(0);
+    for set in [0, 1, 5] {
+        let loader = loader(&maker, 4);
+        let mut run = loader.start().unwrap();
+        let batches: Vec<_> = (0..2).map(|_| next(&loader, &mut run).unwrap()).collect();
+        loader.commit(batches[0].receipt());
+        run.close();
+        loader.set_epoch(set);
+        assert_eq!((loader.state().epoch, loader.state().position), (set, 0));
+        loader.commit(batches[1].receipt());
+        assert_eq!((loader.state().epoch, loader.state().position), (set, 0), "it was left");
+        assert_eq!(loader.start().unwrap().epoch(), set);
+    }
+}
+
+#[test]
+fn the_last_epoch_that_can_be_counted_is_followed_by_the_first() {
+    let maker = EmptyMaker::new(0);
+    for prefetch in [0, 4] {
+        let loader = loader(&maker, prefetch);
+        loader.set_epoch(u64::MAX);
+        let mut taker = Taker::new(&loader, true);
+        for number in 0..=STEPS {
+            let batch = taker.take();
+            assert_eq!(batch.epoch, if number < STEPS { u64::MAX } else { 0 });
+            loader.commit(batch.receipt());
+        }
+        assert_eq!(loader.state().epoch, 0);
+    }
 }

@@ -48,7 +48,7 @@ impl MemoryMaker {
     fn new(threads: MakerThreads) -> Self {
         let (content, version) = ("numbers".to_owned(), "1".to_owned());
         Self {
-            set: SetIdentity { part_lens: vec![COUNT], group_len: 10, content, version },
+            set: SetIdentity { part_lens: vec![COUNT], group_len: 10, numbering: None, content, version },
             arena: Arena::new(1 << 20),
             threads,
             broken: HashSet::new(),

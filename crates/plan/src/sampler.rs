@@ -26,6 +26,7 @@ impl Sampler {
             check_count("a subset", subset.whole_len(), whole.sample_count())?;
             let groups = Groups::new(&whole.part_lens, whole.group_len)?;
             identity.part_lens = subset.group_lens(&groups);
+            identity.numbering = subset.numbering_digest();
             identity.extend(&subset.digest());
         }
         if let Some(draws) = &self.draws {

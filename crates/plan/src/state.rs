@@ -23,7 +23,7 @@ pub struct LoaderState {
     pub shuffle: Shuffle,
     /// Samples of a group that is read together: part of the order.
     pub group_len: u64,
-    /// How the samples lie in files: part of the order of a block shuffle.
+    /// How the samples lie in files and are numbered there: part of the order of a block shuffle.
     pub parts: String,
     /// Where the order starts from.
     pub seed: u64,
@@ -38,7 +38,7 @@ pub struct LoaderState {
 pub enum StateCheck {
     /// The same files, or copies of them: names, lengths, counts and types agree.
     Strict,
-    /// As many samples; under a block shuffle, as many in each file.
+    /// As many samples; under a block shuffle, as many in each file, numbered in the same order.
     CountOnly,
 }
 
@@ -104,10 +104,13 @@ impl LoaderState {
                         strict=False";
             return refused(what.into(), hint);
         }
-        if matches!(self.shuffle, Shuffle::Block { .. }) && self.parts != set.parts_digest() {
-            let what = "the files hold other numbers of samples than when the run began, which is part of the order of a block \
-                        shuffle";
-            return refused(what.into(), "open files that are split as they were, or begin the epoch anew");
+        let is_same_set = self.fingerprint == set.content;
+        let has_parts = self.parts == set.parts_digest() || (is_same_set && self.parts == set.lens_digest());
+        if matches!(self.shuffle, Shuffle::Block { .. }) && !has_parts {
+            let what = "the files hold other numbers of samples, or samples are numbered in another order than they lie there, than \
+                        when the run began, which is part of the order of a block shuffle";
+            let hint = "open files that are split as they were and the same samples of them, or begin the epoch anew";
+            return refused(what.into(), hint);
         }
         Ok(())
     }

@@ -205,6 +205,22 @@ impl Subset {
         hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// Digest of the numbers by rank; `None` where each sample's number is its rank.
+    pub fn numbering_digest(&self) -> Option<String> {
+        let is_reversed = || (0..self.len).all(|rank| self.by_rank(rank) == self.len - 1 - rank);
+        match &self.rule {
+            SubsetRule::Slice { step, .. } if *step < 0 => Some("reversed".to_owned()),
+            SubsetRule::Slice { .. } | SubsetRule::Bits(_) => None,
+            SubsetRule::Listed(listed) if listed.rises() => None,
+            SubsetRule::Listed(_) if is_reversed() => Some("reversed".to_owned()),
+            SubsetRule::Listed(_) => {
+                let mut hash = Sha256::new();
+                (0..self.len).for_each(|rank| hash.update(self.by_rank(rank).to_le_bytes()));
+                Some(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+            }
+        }
+    }
+
     /// How many samples here, each as often as it comes, are below `sample`.
     fn rank(&self, sample: u64) -> u64 {
         match &self.rule {

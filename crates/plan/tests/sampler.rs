@@ -5,8 +5,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use forebay_plan::{
-    BucketDraws, Draws, Epoch, Groups, Plan, PlanSpec, RoundDraws, Sampler, SetIdentity, Shard, Shuffle,
-    Subset, Tail, WeightedDraws,
+    BucketDraws, Draws, Epoch, Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, RoundDraws, STATE_VERSION,
+    Sampler, SetIdentity, Shard, Shuffle, StateCheck, Subset, Tail, WeightedDraws,
 };
 use forebay_source::ErrorKind;
 use proptest::prelude::*;
@@ -14,7 +14,13 @@ use proptest::prelude::*;
 /// A set of `len` samples in files of 37 and groups of 8.
 fn set_of(len: u64) -> SetIdentity {
     let part_lens = (0..len.div_ceil(37)).map(|part| (len - part * 37).min(37)).collect();
-    SetIdentity { part_lens, group_len: 8, content: "content".into(), version: "version".into() }
+    SetIdentity {
+        part_lens,
+        group_len: 8,
+        numbering: None,
+        content: "content".into(),
+        version: "version".into(),
+    }
 }
 
 fn plan(set: &SetIdentity, sampler: &Sampler, shuffle: Shuffle, shard: Shard, batch: u64) -> Plan {
@@ -333,4 +339,90 @@ fn what_makes_no_sense_is_invalid() {
     assert_eq!(RoundDraws::of_sources(&[1, 0], &[1, 1], 5).map_err(kind), Err(ErrorKind::Invalid));
     let of_other = of(Subset::slice(5, 0, 1, 2).unwrap());
     assert_eq!(of_other.identity(&set_of(6)).map_err(kind), Err(ErrorKind::Invalid));
+}
+
+/// All orders of `left`, each after `taken`.
+fn permutations(taken: &mut Vec<u64>, left: &[u64], all: &mut Vec<Vec<u64>>) {
+    if left.is_empty() {
+        all.push(taken.clone());
+    }
+    for (at, sample) in left.iter().enumerate() {
+        taken.push(*sample);
+        permutations(taken, &[&left[..at], &left[at + 1..]].concat(), all);
+        taken.pop();
+    }
+}
+
+/// Numbers of the first epoch, of a block shuffle of groups of one sample.
+fn block_order(set: &SetIdentity, sampler: &Sampler) -> Vec<u64> {
+    let epoch =
+        plan(set, sampler, Shuffle::Block { lanes: 2, window: 1 }, Shard::default(), 1).epoch(0, 0).unwrap();
+    let mut order = Vec::new();
+    for step in 0..epoch.step_count() {
+        let mut numbers = Vec::new();
+        epoch.numbers(step, &mut numbers);
+        order.extend(numbers.into_iter().flatten());
+    }
+    order
+}
+
+#[test]
+fn subsets_whose_parts_have_one_digest_have_one_block_order() {
+    let set = SetIdentity { part_lens: vec![5], group_len: 1, ..set_of(5) };
+    let mut all = Vec::new();
+    permutations(&mut Vec::new(), &[0, 1, 2, 3, 4], &mut all);
+    assert_eq!(all.len(), 120);
+    let mut orders: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for samples in all {
+        let subset = Arc::new(Subset::listed(5, samples).unwrap());
+        let sampler = Sampler { subset: Some(subset), draws: None };
+        let (digest, order) = (sampler.identity(&set).unwrap().parts_digest(), block_order(&set, &sampler));
+        assert_eq!(orders.entry(digest).or_insert_with(|| order.clone()), &order);
+    }
+    assert_eq!(orders.len(), 120);
+    // A list that falls by uneven steps is numbered as one that falls by even steps, and one that rises as the set itself.
+    let digest = |samples: &[u64]| {
+        let subset = Arc::new(Subset::listed(9, samples.to_vec()).unwrap());
+        let whole = SetIdentity { part_lens: vec![9], group_len: 1, ..set_of(9) };
+        Sampler { subset: Some(subset), draws: None }.identity(&whole).unwrap().parts_digest()
+    };
+    assert_eq!(digest(&[8, 6, 1]), digest(&[4, 3, 2]));
+    assert_eq!(digest(&[0, 1, 7]), SetIdentity { part_lens: vec![1; 3], ..set_of(3) }.parts_digest());
+}
+
+#[test]
+fn a_state_of_a_block_shuffle_is_refused_where_samples_are_numbered_in_another_order() {
+    let set = SetIdentity { part_lens: vec![5], group_len: 1, ..set_of(5) };
+    let identity = |samples: &[u64]| {
+        let subset = Arc::new(Subset::listed(5, samples.to_vec()).unwrap());
+        Sampler { subset: Some(subset), draws: None }.identity(&set).unwrap()
+    };
+    let state = |identity: &SetIdentity, parts: String| LoaderState {
+        version: STATE_VERSION,
+        order_version: ORDER_VERSION,
+        fingerprint: identity.content.clone(),
+        files: identity.version.clone(),
+        samples: 5,
+        shuffle: Shuffle::Block { lanes: 2, window: 1 },
+        group_len: 1,
+        parts,
+        seed: 7,
+        epoch: 0,
+        position: 2,
+    };
+    let (turned, mixed, rising) =
+        (identity(&[4, 3, 2, 1, 0]), identity(&[3, 0, 4, 1, 2]), identity(&[0, 1, 2, 3, 4]));
+    for from in [&turned, &mixed, &rising] {
+        for to in [&turned, &mixed, &rising] {
+            let found = state(from, from.parts_digest()).check(to, StateCheck::CountOnly);
+            assert_eq!(found.is_ok(), from == to, "{found:?}");
+        }
+    }
+    // States that were written before the numbering was part of them hold of the very same subset.
+    let lens = SetIdentity { numbering: None, ..turned.clone() }.parts_digest();
+    assert_eq!(lens, "00026c99bfe39e6f7afdfa71a85dfec6", "the format of states does not change");
+    let old = state(&turned, lens);
+    old.check(&turned, StateCheck::Strict).unwrap();
+    let error = old.check(&mixed, StateCheck::CountOnly).unwrap_err();
+    assert!(error.to_string().contains("numbered in another order"), "{error}");
 }

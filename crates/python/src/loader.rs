@@ -7,7 +7,7 @@ use std::{
 };
 
 use forebay::{
-    Batch, Error, ErrorKind, Feed,
+    Error, ErrorKind, Feed,
     batch::Backing,
     forms_of,
     loader::{Next, Run},
@@ -184,18 +184,11 @@ impl BatchLoader {
         Ok(resumed == Resumed::SameFiles)
     }
 
-    /// Counts a batch that was taken without being committed as used.
-    fn commit(&self, batch: &RawBatch) -> PyResult<()> {
-        if let Some(receipt) = batch.receipt {
-            self.feed.get()?.commit(receipt);
-        }
-        Ok(())
-    }
-
-    /// What the order of samples is made of, as JSON: the same on every rank.
+    /// What the order of samples is made of, and where in it the next run begins, as JSON: the same on every rank.
     fn order(&self) -> PyResult<String> {
         let feed = self.feed.get()?;
         let (state, options) = (feed.state(), feed.options());
+        let (epoch, position) = feed.upcoming();
         let order = json!({
             "fingerprint": state.fingerprint,
             "samples": state.samples,
@@ -207,6 +200,8 @@ impl BatchLoader {
             "batch_size": options.batch_size,
             "world": options.shard.world,
             "tail": options.tail,
+            "epoch": epoch,
+            "position": position,
         });
         Ok(order.to_string())
     }
@@ -280,20 +275,15 @@ struct UnderWay {
     is_followed: bool,
     /// True once there was no further batch of this one.
     is_over: bool,
-    /// A batch that a signal kept from the consumer.
-    given_back: Option<Box<Batch>>,
 }
 
 impl UnderWay {
     fn new(feed: Arc<Feed>, run: Run, is_followed: bool) -> Self {
-        Self { feed, run, follower: None, is_followed, is_over: false, given_back: None }
+        Self { feed, run, follower: None, is_followed, is_over: false }
     }
 
     /// The next batch, not committed.
     fn next(&mut self, patience: Duration) -> forebay::Result<Next> {
-        if let Some(batch) = self.given_back.take() {
-            return Ok(Next::Batch(batch));
-        }
         let next = self.feed.next_uncommitted(&mut self.run, patience)?;
         self.is_over = matches!(next, Next::End);
         if self.is_followed && self.follower.is_none() && matches!(next, Next::Batch(_)) {
@@ -317,22 +307,15 @@ impl UnderWay {
 
 #[pymethods]
 impl EpochRun {
-    /// The next batch, or `None` when the epoch is over. Without `commit` it counts in the state once it is committed. One that was waited
-    /// for while a signal came whose handler raises does not count, as the consumer never gets it.
-    #[pyo3(signature = (commit=true))]
-    fn next(&self, py: Python<'_>, commit: bool) -> PyResult<Option<RawBatch>> {
+    /// The next batch, not committed; `None` when the epoch is over. Where a signal came meanwhile whose handler raises, the batch is
+    /// dropped, and the run is of no more use.
+    fn next(&self, py: Python<'_>) -> PyResult<Option<RawBatch>> {
         self.check_process()?;
         loop {
             let next = py.detach(|| self.with_run(|under_way| under_way.next(SIGNAL_INTERVAL)));
             match next.unwrap_or(Ok(Next::End)).map_err(raised)? {
                 Next::Batch(batch) => {
-                    if let Err(raised) = py.check_signals() {
-                        py.detach(|| self.with_run(|under_way| under_way.given_back = Some(batch)));
-                        return Err(raised);
-                    }
-                    if let Some(feed) = self.feed.upgrade().filter(|_| commit) {
-                        feed.commit(batch.receipt());
-                    }
+                    py.check_signals()?;
                     return Ok(Some(RawBatch::new(*batch).of_set(self.set.clone())));
                 }
                 Next::End => {
@@ -342,6 +325,15 @@ impl EpochRun {
                 }
                 Next::Waiting => py.check_signals()?,
             }
+        }
+    }
+
+    /// Commits `batch`, also when this run was closed. Assigned rather than called: Python runs signal handlers after a call, and the
+    /// consumer would not get a batch that was counted then.
+    #[setter]
+    fn set_received(&self, batch: &RawBatch) {
+        if let (Some(feed), Some(receipt)) = (self.feed.upgrade(), batch.receipt) {
+            feed.commit(receipt);
         }
     }
 

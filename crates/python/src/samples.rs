@@ -12,7 +12,7 @@ use forebay::{
     Config, Error, ErrorKind, IndexCache, Locator, NameKind, Options, Origins, SampleSet, Samples, SetSpec,
     TierReport, ToldContainers,
     batch::FieldArray,
-    container::{Dtype, cf::ValueKind},
+    container::{Dtype, Member, cf::ValueKind},
     loader::FieldFacts,
     source::Histogram,
     tier::{Policy, Tiered},
@@ -249,10 +249,9 @@ impl SampleReader {
     /// By field whose integers stand for names, each name and its integer.
     fn categories(&self) -> PyResult<Vec<FieldCategories>> {
         let facts = self.opened.get()?.samples.set().fields().into_iter();
-        let named = facts.filter(|field| !field.categories.is_empty());
-        let members =
-            |field: FieldFacts| field.categories.into_iter().map(|one| (one.name, one.value)).collect();
-        Ok(named.map(|field| (field.name.clone(), members(field))).collect())
+        let named = facts.filter_map(|field| Some((field.name, field.categories?)));
+        let values = |members: Vec<Member>| members.into_iter().map(|one| (one.name, one.value)).collect();
+        Ok(named.map(|(name, members)| (name, values(members))).collect())
     }
 
     /// The files, each once.

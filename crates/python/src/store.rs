@@ -156,6 +156,22 @@ pub(crate) struct RawStore {
     pub(crate) memory: u64,
 }
 
+/// How many of the first `lens` come to at most `most_bytes`; at least one, where there is one.
+pub(crate) fn count_within(
+    lens: &mut dyn Iterator<Item = forebay::Result<u64>>,
+    most_bytes: u64,
+) -> forebay::Result<usize> {
+    let (mut count, mut bytes) = (0, 0u64);
+    for len in lens {
+        bytes = bytes.saturating_add(len?);
+        if bytes > most_bytes && count > 0 {
+            break;
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
 #[pymethods]
 impl RawStore {
     /// A store of nothing yet, whose shards live in memory or in files of `folder`. Collective.
@@ -287,6 +303,13 @@ impl RawStore {
         let slots: Vec<Option<u64>> = numbers.iter().map(|number| Some(*number)).collect();
         let fields = with_signals(py, GET_PATIENCE, |wait| maker.fields_of(&slots, wait))?;
         Ok(RawBatch::of_samples(fields, &numbers))
+    }
+
+    /// How many of the first of `numbers` come to at most `most_bytes` of the variable `name`; at least one, where there is one.
+    pub(crate) fn count_within(&self, name: &str, numbers: Vec<u64>, most_bytes: u64) -> PyResult<usize> {
+        let variable = self.store.get()?.variable(name).map_err(raised)?;
+        let mut lens = numbers.into_iter().map(|number| variable.sample_len(number));
+        count_within(&mut lens, most_bytes).map_err(raised)
     }
 
     /// Reads `count` consecutive samples of the variable `name`, from `first` on, into memory of an array: its address and its bytes.

@@ -18,7 +18,7 @@ use crate::{
     error::{misread, raised},
     raw_batch::RawBatch,
     samples::FieldRow,
-    store::{MeasuredMaker, RawStore, with_signals},
+    store::{MeasuredMaker, RawStore, count_within, with_signals},
 };
 
 /// Several stores of the same variables, one after another.
@@ -123,6 +123,24 @@ impl RawStoreConcat {
         let slots: Vec<Option<u64>> = numbers.iter().map(|number| Some(*number)).collect();
         let fields = with_signals(py, GET_PATIENCE, |wait| maker.fields_of(&slots, wait))?;
         Ok(RawBatch::of_samples(fields, &numbers))
+    }
+
+    /// How many of the first of `numbers` come to at most `most_bytes` of the variable `name`; at least one, where there is one.
+    fn count_within(&self, name: &str, numbers: Vec<u64>, most_bytes: u64) -> PyResult<usize> {
+        let opened = self.stores.iter().map(|store| store.get().opened());
+        let variables =
+            opened.map(|store| store?.variable(name).map_err(raised)).collect::<PyResult<Vec<_>>>()?;
+        let sample_len = |number: u64| {
+            let mut left = number;
+            for variable in &variables {
+                match left.checked_sub(variable.sample_count()) {
+                    Some(rest) => left = rest,
+                    None => return variable.sample_len(left),
+                }
+            }
+            Err(Error::invalid(format!("sample {number} is in none of the stores")))
+        };
+        count_within(&mut numbers.into_iter().map(sample_len), most_bytes).map_err(raised)
     }
 
     /// Which samples `rank` holds of the variable `name` of the first store.

@@ -33,7 +33,7 @@ fn byte(sample: u64, place: usize) -> u8 {
 impl Pictures {
     fn new() -> Arc<Self> {
         let (content, version) = ("pictures".to_owned(), "1".to_owned());
-        let set = SetIdentity { part_lens: vec![COUNT], group_len: 1, content, version };
+        let set = SetIdentity { part_lens: vec![COUNT], group_len: 1, numbering: None, content, version };
         Arc::new(Self { set, arena: Arena::new(1 << 20) })
     }
 

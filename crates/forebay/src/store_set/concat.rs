@@ -144,6 +144,7 @@ fn identity_of<'a>(sets: impl Iterator<Item = &'a SetIdentity> + Clone) -> SetId
     SetIdentity {
         part_lens: sets.clone().flat_map(|set| set.part_lens.iter().copied()).collect(),
         group_len: sets.clone().map(|set| set.group_len).min().unwrap_or(1),
+        numbering: None,
         content: digest(|set| &set.content),
         version: digest(|set| &set.version),
     }

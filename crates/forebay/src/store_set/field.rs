@@ -23,7 +23,7 @@ impl StoredField {
     /// The field of a set, as it is in batches.
     pub fn of(facts: &FieldFacts) -> Self {
         let FieldFacts { dtype, kind, sample_shape, categories, .. } = facts.clone();
-        Self { dtype, kind, sample_shape, categories }
+        Self { dtype, kind, sample_shape, categories: categories.unwrap_or_default() }
     }
 
     /// What the maker of `variable` said of it.

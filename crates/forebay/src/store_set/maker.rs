@@ -365,5 +365,5 @@ pub fn added_identity(variables: &[Arc<StoredVariable>]) -> SetIdentity {
     }
     let content: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     // Every sample can be reached as fast as any other: a block shuffle has nothing to keep together.
-    SetIdentity { part_lens: vec![count], group_len: 1, version: content.clone(), content }
+    SetIdentity { part_lens: vec![count], group_len: 1, numbering: None, version: content.clone(), content }
 }

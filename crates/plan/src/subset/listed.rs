@@ -29,6 +29,11 @@ impl ListedSamples {
         self.samples[index(number)]
     }
 
+    /// True when samples rise as they are listed.
+    pub(super) fn rises(&self) -> bool {
+        self.by_sample.is_none()
+    }
+
     pub(super) fn by_rank(&self, rank: u64) -> u64 {
         match &self.by_sample {
             Some(numbers) => numbers.get(index(rank)).copied().unwrap_or(rank),

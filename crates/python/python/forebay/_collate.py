@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ._batch import Batch
 
@@ -53,9 +54,21 @@ def stacked(values: Sequence[Any]) -> Any:
         return {name: stacked([value[name] for value in values]) for name in first}
     if isinstance(first, tuple):
         return columns_of(values, stacked)
+    if all(type(value) is int for value in values):
+        return integers_of(values)
     if isinstance(first, (np.ndarray, np.generic, int, float, bool)):
         arrays = [np.asarray(value) for value in values]
         return np.stack(arrays) if len({array.shape for array in arrays}) == 1 else list(values)
+    return list(values)
+
+
+def integers_of(values: Sequence[int]) -> npt.NDArray[Any] | list[int]:
+    """Whole numbers as an array that has each of them exactly: of int64, or of uint64 where one is above; a list where neither has all.
+    NumPy would make floats of numbers below and above 2**63."""
+    for dtype in (np.int64, np.uint64):
+        bounds = np.iinfo(dtype)
+        if bounds.min <= min(values) and max(values) <= bounds.max:
+            return np.array(values, dtype)
     return list(values)
 
 

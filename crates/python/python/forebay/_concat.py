@@ -83,7 +83,8 @@ def mix(weights: Mapping[Dataset | Store | Subset, float], *, length: int | None
     rounds = min(count // share for count, share in zip(lens, shares) if share)
     if length is None and rounds == 0:
         raise ValueError(f"sets of {lens} samples do not fill a round of {shares}: give length=, and samples come again")
-    drawn = DrawSpec("rounds", (lens, shares, rounds * sum(shares) if length is None else whole("length", length)))
+    epoch_samples = rounds * sum(shares) if length is None else whole("length", length)
+    drawn = DrawSpec("rounds", (lens, shares, epoch_samples), epoch_samples)
     if isinstance(together, Subset):
         return Subset(together.base, together._part, drawn)
     return Subset(together, RawSubset.slice(len(together), 0, 1, len(together)), drawn)

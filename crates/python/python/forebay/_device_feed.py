@@ -49,7 +49,7 @@ class Copier(Protocol[Host, Target]):
 
 
 class Source(Protocol):
-    """Where batches come from, in order; those that were given count as used once they are committed."""
+    """Where batches come from, in order."""
 
     def poll(self) -> Any | None:
         """The next batch if it is there, and otherwise None."""
@@ -57,7 +57,7 @@ class Source(Protocol):
     def poll_following(self) -> Any | None:
         """When there is no more, the first batches of what follows, each if it is there, and otherwise None."""
 
-    def next(self, commit: bool = True) -> Any | None:
+    def next(self) -> Any | None:
         """The next batch, waiting for it; None when there is no more."""
 
 
@@ -77,7 +77,7 @@ _left_behind: list[Any] = []
 
 
 class DeviceFeed(Generic[Host, Target]):
-    """Gives the batches of a run on a device, in order.
+    """Gives the batches of a run on a device, in order, each with what the run gave.
 
     The copies of the next batches are started before a batch is handed out, those of the run that follows among them. Host memory is
     let go once its copy is done. An error comes where its batch would have come. In a forked child nothing of it is touched.
@@ -87,7 +87,6 @@ class DeviceFeed(Generic[Host, Target]):
         copier: what copies.
         pieces: of a batch, the host memory to copy, and what ``finish`` needs to know of it.
         finish: the batch, of what ``pieces`` said and where the copies are.
-        commit: counts a batch as received.
     """
 
     def __init__(
@@ -96,10 +95,9 @@ class DeviceFeed(Generic[Host, Target]):
         copier: Copier[Host, Target],
         pieces: Callable[[Any], tuple[Host, Any]],
         finish: Callable[[Any, Any, Target], Any],
-        commit: Callable[[Any], None],
     ) -> None:
         self._source, self._copier = source, copier
-        self._pieces, self._finish, self._commit = pieces, finish, commit
+        self._pieces, self._finish = pieces, finish
         self._coming: deque[_Coming[Target]] = deque()
         # Of the run that follows this one.
         self._following: deque[_Coming[Target]] = deque()
@@ -112,7 +110,7 @@ class DeviceFeed(Generic[Host, Target]):
     def __iter__(self) -> DeviceFeed[Host, Target]:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> tuple[Any, Any]:
         if self._process != os.getpid():
             self.close()
             raise InvalidError("an epoch does not survive a fork; begin a new one in the child")
@@ -127,8 +125,7 @@ class DeviceFeed(Generic[Host, Target]):
             pass
         assert batch.target is not None and batch.copied is not None
         self._copier.receive(batch.target, batch.copied)
-        self._commit(batch.raw)
-        return self._finish(batch.raw, batch.layout, batch.target)
+        return batch.raw, self._finish(batch.raw, batch.layout, batch.target)
 
     def follow(self, source: Source) -> None:
         """Goes on with the run that follows the one that is over: its first batches are on their way."""
@@ -146,7 +143,7 @@ class DeviceFeed(Generic[Host, Target]):
             copied.synchronize()
 
     def _wait_for_one(self) -> bool:
-        raw = self._source.next(False)
+        raw = self._source.next()
         if raw is None:
             return False
         self._start(raw, self._coming)

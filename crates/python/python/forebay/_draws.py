@@ -20,6 +20,8 @@ class DrawSpec:
     kind: str
     """``"weighted"``, ``"balanced"``, ``"buckets"`` or ``"rounds"``."""
     arguments: tuple[Any, ...]
+    epoch_samples: int
+    """How many samples an epoch has, over all ranks."""
 
     def raw(self) -> RawDraws:
         """What the compiled part makes of it."""
@@ -45,23 +47,36 @@ def draws_of(
         raise ValueError(f"{others[0]} and {others[1]} exclude each other: both say how samples are drawn")
     if replacement is not True and "weights" not in given:
         raise ValueError("replacement= is about draws by weights=")
-    length = None if epoch_samples is None else whole("epoch_samples", epoch_samples)
-    if length is not None and given not in (["weights"], ["balance"]):
+    if epoch_samples is not None and given not in (["weights"], ["balance"]):
         raise ValueError("epoch_samples= is about draws by weights= or balance=: else each sample comes once")
+    length = epoch_samples_of(dataset, weights, replacement, epoch_samples)
     if weights is not None:
         table = np.asarray(weights)
         if table.shape != (len(dataset),) or table.dtype.kind not in "iufb":
             raise ValueError(f"weights of type {table.dtype} and shape {table.shape} for {len(dataset)} samples: give one number for each")
-        if length is None:
-            length = len(dataset) if replacement else int(np.count_nonzero(table > 0))
-        return DrawSpec("weighted", (table.astype(np.float64), length, bool(replacement)))
+        return DrawSpec("weighted", (table.astype(np.float64), length, bool(replacement)), length)
     if balance is not None:
         classes = np.unique(_per_sample(dataset, "balance", balance), return_inverse=True)[1].reshape(-1)
-        return DrawSpec("balanced", (classes.astype(np.uint32), len(dataset) if length is None else length))
+        return DrawSpec("balanced", (classes.astype(np.uint32), length), length)
     if bucket_by is not None:
         lens = _lens(dataset, bucket_by)
-        return DrawSpec("buckets", (lens.astype(np.uint64), whole("batch_size", batch_size)))
+        return DrawSpec("buckets", (lens.astype(np.uint64), whole("batch_size", batch_size)), length)
     return drawn
+
+
+def epoch_samples_of(dataset: Any, weights: Any = None, replacement: bool = True, epoch_samples: int | None = None) -> int:
+    """How many samples an epoch of a loader of ``dataset`` with these arguments has, over all ranks; nothing is read."""
+    if epoch_samples is not None:
+        given = whole("epoch_samples", epoch_samples)
+        if given == 0:
+            raise ValueError("epoch_samples=0; give at least 1")
+        return given
+    drawn: DrawSpec | None = getattr(dataset, "_drawn", None)
+    if drawn is not None:
+        return drawn.epoch_samples
+    if weights is not None and not replacement:
+        return int(np.count_nonzero(np.asarray(weights) > 0))
+    return len(dataset)
 
 
 def _per_sample(dataset: Any, name: str, given: Any, of: Callable[[Any], Any] = np.asarray) -> npt.NDArray[Any]:

@@ -26,7 +26,7 @@ from ._forebay import (
     memory_report,
 )
 from ._loader import Loader
-from ._set_operations import SetOperations
+from ._set_operations import FIELD_BATCH_BYTES, SetOperations
 from ._sizes import size_of, whole
 from ._subset import Subset
 from ._tiers import TierOptions, leave_at_exit
@@ -162,8 +162,7 @@ class Dataset(SetOperations):
     def _field_batches(self, field: str, part: RawSubset | None = None) -> Iterator[Batch]:
         alone = self._with_field(field)
         samples = alone if part is None else Subset(alone, part)
-        # Some 4 MiB: enough for a request, little enough for a batch of each thread.
-        batch_size = (4 << 20) // max(alone.nbytes // max(len(alone), 1), 1)
+        batch_size = FIELD_BATCH_BYTES // max(alone.nbytes // max(len(alone), 1), 1)
         with Loader(samples, batch_size=min(max(batch_size, 1), 1 << 16), check_ranks=False) as loader:
             yield from loader
 

@@ -505,10 +505,8 @@ class BatchLoader:
         """The same without waiting, for a process that was forked; nothing where it cannot be known."""
     def load_state(self, state: str, strict: bool) -> bool:
         """Goes on from ``state`` (JSON); false when it was taken of files with other times of modification."""
-    def commit(self, batch: RawBatch) -> None:
-        """Counts a batch that was taken without being committed as used."""
     def order(self) -> str:
-        """What the order of samples is made of, as JSON: the same on every rank."""
+        """What the order of samples is made of, and where in it the next run begins, as JSON: the same on every rank."""
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the next one that is begun."""
     def upcoming(self) -> tuple[int, int]:
@@ -528,8 +526,13 @@ class BatchLoader:
 class EpochRun:
     """One epoch on its way to the consumer."""
 
-    def next(self, commit: bool = True) -> RawBatch | None:
-        """The next batch, or ``None`` when the epoch is over. Without ``commit`` it counts in the state once it is committed."""
+    def next(self) -> RawBatch | None:
+        """The next batch, or ``None`` when the epoch is over. It counts in the state once it is ``received``."""
+    @property
+    def received(self) -> None:
+        """Write-only: assigning a batch commits it."""
+    @received.setter
+    def received(self, batch: RawBatch) -> None: ...
     def follow(self, is_followed: bool) -> EpochRun | None:
         """The epoch after this one, if it was begun and no other was set since; this one is over then."""
     def poll(self) -> RawBatch | None:
@@ -677,6 +680,8 @@ class RawStore:
         """Name, type for NumPy, shape of a sample and stored type of each variable."""
     def get(self, names: list[str], numbers: list[int]) -> RawBatch:
         """The samples ``numbers`` of the variables ``names``, side by side."""
+    def count_within(self, name: str, numbers: list[int], most_bytes: int) -> int:
+        """How many of the first of ``numbers`` come to at most ``most_bytes`` of the variable ``name``; at least one, where there is one."""
     def get_range(self, name: str, first: int, count: int, into: tuple[int, int]) -> None:
         """Reads ``count`` consecutive samples of the variable ``name``, from ``first`` on, into memory at an address and of so many
         bytes."""
@@ -701,6 +706,8 @@ class RawStoreConcat:
         """Name, type for NumPy, shape of a sample and stored type of each variable."""
     def get(self, names: list[str], numbers: list[int]) -> RawBatch:
         """The samples ``numbers`` of the variables ``names``, side by side."""
+    def count_within(self, name: str, numbers: list[int], most_bytes: int) -> int:
+        """How many of the first of ``numbers`` come to at most ``most_bytes`` of the variable ``name``; at least one, where there is one."""
     def samples_of(self, name: str, rank: int) -> tuple[int, int]:
         """Which samples ``rank`` holds of the variable ``name`` of the first store."""
     def member(self) -> tuple[int, int]:

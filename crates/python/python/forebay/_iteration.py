@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from . import _ranks
 from ._batch import Batch
+from ._batch_iterator import ActiveIteration, BatchIterator
 from ._collate import stacked
-from ._delivery import Delivery
-from ._forebay import BatchLoader, EpochRun, InvalidError, RawBatch
+from ._delivery import Delivery, Pair
+from ._forebay import BatchLoader, EpochRun, RawBatch
 from ._map import MapDelivery
 from ._sizes import whole
 
@@ -29,9 +30,8 @@ class Iteration:
     epochs: int | None
     _opened: BatchLoader
     _options: str
-    _run: EpochRun | None
-    # What hands out the batches of the iteration under way.
-    _delivering: Delivery | None = None
+    # The iteration under way: at most one.
+    _active: ActiveIteration | None
     _process: int
     _axes: dict[str, int]
     _map: Callable[[Any], Any] | None
@@ -52,53 +52,42 @@ class Iteration:
     def __len__(self) -> int:
         raise NotImplementedError
 
-    def __iter__(self) -> Iterator[Any]:
-        """Begins an epoch, and those that follow it where there are more; one that was under way ends."""
-        return self._flow(self.epochs)
+    def __iter__(self) -> BatchIterator:
+        """Begins an epoch, and those that follow it where there are more. An iteration that was under way is over: asking it for another
+        batch is an error."""
+        active = ActiveIteration()
+        return BatchIterator(active, self._pairs(active, self.epochs))
 
-    def steps(self, count: int) -> Iterator[Any]:
+    def steps(self, count: int) -> BatchIterator:
         """The next ``count`` batches, from where the consumer is, over as many epochs as it takes. Each epoch is begun while the
         last batches of the one before are taken."""
-        count = whole("count", count)
-        loader = self._loader
-        self._end_epoch()
-        # Without this, an epoch that was left is not gone on with.
-        loader.load_state(loader.state(), True)
-        batches = self._flow(None)
-        try:
-            while (count := count - 1) >= 0:
-                try:
-                    yield next(batches)
-                except StopIteration:
-                    return
-        finally:
-            batches.close()
+        active = ActiveIteration()
+        return BatchIterator(active, self._pairs(active, None, goes_on=True), whole("count", count))
 
-    def _flow(self, epochs: int | None) -> Generator[Any, None, None]:
+    def _pairs(self, active: ActiveIteration, epochs: int | None, goes_on: bool = False) -> Generator[Pair, None, None]:
+        """Yields each batch of ``epochs`` epochs with its :class:`RawBatch`, which is not committed yet. ``goes_on`` continues an epoch that
+        was left; otherwise the next one is begun."""
         # First of all: in a forked child it leaves the parent's epoch alone.
-        _ = self._loader
-        self._end_epoch()
-        run: EpochRun | None = None
-        delivery = self._delivering = self._delivery()
+        loader = self._loader
+        self._end_epoch(is_replaced=True)
+        if goes_on:
+            # Without this, an epoch that was left is not gone on with.
+            loader.load_state(loader.state(), True)
+        self._active = active
+        delivery = active.delivery = self._delivery()
         try:
             for number in itertools.count(1):
                 is_followed = number != epochs and not self._refreshes
-                following = None if run is None else run.follow(is_followed)
-                run = following or self._start(is_followed)
-                self._run = run
+                following = None if active.run is None else active.run.follow(is_followed)
+                run = active.run = following or self._start(is_followed)
                 yield from delivery.batches(run, following is not None)
-                if self._run is not None and self._run is not run:
-                    raise InvalidError("this epoch was ended by another that was begun of the same loader")
-                if self._run is None or number == epochs or len(self) == 0:
+                if active.is_ended or number == epochs or len(self) == 0:
                     return
         finally:
-            delivery.close()
-            if self._delivering is delivery:
-                self._delivering = None
-            if run is not None:
-                run.close()
-                if self._run is run:
-                    self._run = None
+            active.close()
+            # In a forked child the parent's epoch stays what is under way: the child has yet to open the loader for itself.
+            if self._active is active and self._process == os.getpid():
+                self._active = None
 
     def _start(self, is_followed: bool) -> EpochRun:
         loader = self._loader
@@ -115,12 +104,12 @@ class Iteration:
         made_of = lambda raw: self._handed(self._placed(function(self._host_batch(raw))))
         return MapDelivery(made_of, self._map_threads, lambda: self._opened)
 
-    def _batches(self, run: EpochRun) -> Iterator[Any]:
+    def _batches(self, run: EpochRun) -> Iterator[Pair]:
         """The batches of ``run`` as the consumer gets them. Nothing here holds on to one: its memory goes back as soon as the
         consumer lets go of it."""
         take, made_of = run.next, self._batch
         while (raw := take()) is not None:
-            yield made_of(raw)
+            yield raw, made_of(raw)
 
     def _refresh(self, loader: BatchLoader) -> BatchLoader:
         """The loader of the files as they are now; ``loader`` itself where an epoch goes on from a state."""
@@ -161,10 +150,17 @@ class Iteration:
             _ranks.check(self._rank_key, self._opened.order(), shard["rank"], shard["world"])
         self._is_compared = True
 
-    def _end_epoch(self) -> None:
-        delivering, self._delivering = self._delivering, None
-        if delivering is not None:
-            delivering.close()
-        if self._run is not None and self._process == os.getpid():
-            self._run.close()
-        self._run = None
+    @property
+    def _is_under_way(self) -> bool:
+        """True while an epoch that was begun is not over."""
+        return self._active is not None and self._active.run is not None
+
+    def _end_epoch(self, is_replaced: bool = False) -> None:
+        """Ends the iteration under way; one that ``is_replaced`` by another raises when it is asked for more."""
+        active = self._active
+        if active is None or self._process != os.getpid():
+            return
+        active.end(is_replaced)
+        # Closed before it is forgotten: one that a signal interrupts can be closed again.
+        active.close()
+        self._active = None

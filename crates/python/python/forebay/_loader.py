@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ._store import Store
     from ._subset import Subset
 
-_NOT_PICKLED = ("_opened", "_run", "_delivering", "_process")
+_NOT_PICKLED = ("_opened", "_active", "_process")
 
 
 class Loader(LoaderFacts, Iteration):
@@ -50,14 +50,14 @@ class Loader(LoaderFacts, Iteration):
         prefetch: batches made ahead, besides one of each thread; 0 for none: each is made when it is asked for.
         on_error: what is done about a sample that cannot be read, or is longer than ``memory``: ``"raise"``, ``"skip"`` or
             ``"substitute"``. A batch of which none can be read is left out by ``"skip"``, or all padding (index -1) where
-            ``world`` > 1, and an error otherwise. An epoch of which none can be read is an error in any case.
+            ``world`` > 1, and an error otherwise. An epoch of which none can be read is an error, but a warning where ``world`` > 1.
         spill: a folder on a local disk for decoded values that memory cannot hold; one that cannot be used is an error.
             ``spill_quota`` is the most it takes (0 for none); ``share`` whether the processes of a node share it
             (by default when ``world`` > 1).
         lanes, window: of the block shuffle; part of the order. Ranks own whole lanes, so ``world`` must divide them. By
             default there are 48, or 24 or 12 where the files have fewer groups; what a group is depends on the files alone.
-        check_ranks: where ``torch.distributed`` is initialised with these ranks, each compares files, order, seed and
-            batches with those of rank 0 before its first batch. A difference is an error; rank 0 never waits, and the others
+        check_ranks: where ``torch.distributed`` is initialised with these ranks, each compares files, order, seed,
+            batches, epoch and position with those of rank 0 before its first batch. A difference is an error; rank 0 never waits, and the others
             wait at most 60 s for it.
         epochs: how many epochs one iteration goes through; ``None`` for as many as are taken. Each is begun while the last batches
             of the one before are taken, so that none waits for its first batch. ``len`` is that of one epoch.
@@ -196,7 +196,7 @@ class Loader(LoaderFacts, Iteration):
         # Compared with other ranks before the first batch.
         self._is_compared = False
         self._process = os.getpid()
-        self._run = None
+        self._active = None
         if self.dataset.tiers:
             leave_at_exit(self)
 
@@ -215,8 +215,10 @@ class Loader(LoaderFacts, Iteration):
         if self._process != os.getpid():
             # The parent's threads are not here, nor the batches they made: of an epoch that is under way there, all comes.
             state = self._opened.state_at_once()
-            if self._run is not None:
+            if self._is_under_way:
                 state = state and json.dumps({**json.loads(state), "position": 0})
+            if self._active is not None:
+                self._active.close()
             self._set_up(self._options, state)
         return self._opened
 
@@ -233,7 +235,7 @@ class Loader(LoaderFacts, Iteration):
             raise ValueError("refresh=True with world > 1: each rank could find another number of samples")
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes ``epoch`` the next one that is begun."""
+        """Makes ``epoch`` the next one that is begun. A loop that is under way goes on, and its batches count."""
         self._loader.set_epoch(whole("epoch", epoch))
 
     def state_dict(self) -> dict[str, Any]:
@@ -248,7 +250,7 @@ class Loader(LoaderFacts, Iteration):
 
         The set may lie in another folder or on another node: fields, and names, lengths, types and counts of the files must
         be the same, and other times of modification are a warning. ``strict=False`` accepts any set that has as many samples,
-        and as many in each file where the shuffle is by blocks.
+        and as many in each file, numbered in the same order, where the shuffle is by blocks. A loop that is under way ends.
         """
         if not isinstance(state, dict) or "fingerprint" not in state:
             raise ValueError("this is no state of a loader: give what state_dict() returned")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from ._delivery import Delivery
+from ._delivery import Delivery, Pair
 from ._forebay import BatchLoader, EpochRun, InvalidError, RawBatch
 
 _PATIENCE_SECONDS = 5.0
@@ -22,7 +24,7 @@ class MapDelivery(Delivery):
         self._mapped = MappedBatches(function, threads)
         self._loader = loader
 
-    def batches(self, run: EpochRun, is_following: bool) -> Iterator[Any]:
+    def batches(self, run: EpochRun, is_following: bool) -> Iterator[Pair]:
         self._mapped.begin(self._loader(), run)
         while made := self._mapped.next():
             yield made.pop()
@@ -34,124 +36,133 @@ class MapDelivery(Delivery):
 class MappedBatches:
     """Batches of one epoch after another that go through a callable, ahead of the consumer.
 
-    A batch counts as used when it is delivered, not when the callable had it. What the callable raises is raised in its batch's
-    place, after all batches before it, and is the end.
+    What the callable raises is raised in its batch's place, after all batches before it, and is the end.
+
+    The consumer waits on a ``SimpleQueue`` and holds no lock: a signal handler may raise in it at any point. A
+    ``threading.Condition`` would be left without its lock.
     """
 
     def __init__(self, function: Callable[[RawBatch], Any], threads: int) -> None:
         self._function, self._count = function, threads
         self._process = os.getpid()
         self._is_finalizing = sys.is_finalizing
-        self._changed = threading.Condition()
-        # Batches are taken one at a time: their numbers are those of the order.
-        self._taking = threading.Lock()
-        self._loader: BatchLoader | None = None
-        # The epoch that batches are taken of; None at its end.
+        # The epoch that the consumer is in.
         self._run: EpochRun | None = None
-        self._taken = self._delivered = 0
-        self._ahead = threads + 1
-        self._done: dict[int, tuple[RawBatch, Any, BaseException | None]] = {}
-        self._end: int | None = None
-        self._error: BaseException | None = None
         self._is_closed = False
         self._threads: list[threading.Thread] = []
+        # From the consumer to the threads: epochs to take batches of, and a permit for each batch that may be taken. None and
+        # False end the threads.
+        self._runs: SimpleQueue[EpochRun | None] = SimpleQueue()
+        self._permits: SimpleQueue[bool] = SimpleQueue()
+        # From the threads to the consumer, as they come: number, batch (None at the end of an epoch), what was made of it, error.
+        self._done: SimpleQueue[tuple[int, RawBatch | None, Any, BaseException | None]] = SimpleQueue()
+        # Those that came before their turn; the consumer's alone.
+        self._early: dict[int, tuple[int, RawBatch | None, Any, BaseException | None]] = {}
+        self._delivered = 0
+        # Held by the thread that takes a batch: their numbers are those of the order, over all epochs.
+        self._taking = threading.Lock()
+        self._taken = 0
+        self._taken_of: EpochRun | None = None
 
     def begin(self, loader: BatchLoader, run: EpochRun) -> None:
         """Goes on with ``run``, once all batches of the one before were delivered."""
-        with self._changed:
-            self._loader, self._run = loader, run
-            self._taken = self._delivered = 0
-            self._end = self._error = None
-            self._changed.notify_all()
-            if self._threads or self._is_closed or loader.makes_on_caller():
-                return
-            names = (f"forebay-map-{number}" for number in range(self._count))
-            self._threads = [threading.Thread(target=self._work, name=name, daemon=True) for name in names]
-            for thread in self._threads:
+        self._run = run
+        if self._is_closed or (not self._threads and loader.makes_on_caller()):
+            return
+        self._runs.put(run)
+        if self._threads:
+            return
+        for _ in range(self._count + 1):
+            self._permits.put(True)
+        for number in range(self._count):
+            thread = threading.Thread(target=self._work, name=f"forebay-map-{number}", daemon=True)
+            try:
                 thread.start()
+            except RuntimeError as error:
+                # start() waits on a Condition: where a signal handler raised in it, that is the context of its error.
+                raise error.__context__ or error from None
+            self._threads.append(thread)
 
-    def next(self) -> list[Any]:
+    def next(self) -> list[Pair]:
         """The next batch alone, or nothing when the epoch is over."""
         if self._process != os.getpid():
             raise InvalidError("an epoch does not survive a fork; begin a new one in the child")
-        loader, run = self._loader, self._run
-        assert loader is not None
+        run = self._run
         if not self._threads:
-            raw = None if run is None or self._is_closed else run.next(False)
-            made = [] if raw is None else [self._function(raw)]
-            if raw is not None:
-                loader.commit(raw)
-            return made
-        with self._changed:
-            while self._delivered not in self._done:
-                if self._is_closed or self._end == self._delivered:
-                    if self._error is not None:
-                        raise self._error
-                    return []
-                self._changed.wait()
-            raw, value, error = self._done.pop(self._delivered)
-            if error is None:
-                self._delivered += 1
-            self._changed.notify_all()
-        if error is not None:
-            raise error
-        loader.commit(raw)
-        return [value]
+            raw = None if run is None or self._is_closed else run.next()
+            return [] if raw is None else [(raw, self._function(raw))]
+        while not self._is_closed:
+            done = self._early.pop(self._delivered, None)
+            if done is None:
+                done = self._done.get()
+                self._early[done[0]] = done
+                del done
+                continue
+            _, raw, value, error = done
+            if error is not None:
+                raise error
+            self._delivered += 1
+            if raw is None:
+                return []
+            self._permits.put(True)
+            return [(raw, value)]
+        return []
 
     def _work(self) -> None:
-        while (taken := self._take()) is not None:
+        while self._permits.get() and (taken := self._take()) is not None:
             number, raw = taken
-            value, error = None, None
+            value = error = None
             try:
                 value = self._function(raw)
             except BaseException as raised:
                 error = raised
-            with self._changed:
-                if self._is_closed:
-                    return
-                self._done[number] = raw, value, error
-                self._changed.notify_all()
+            if self._is_closed:
+                break
+            self._done.put((number, raw, value, error))
+            is_failed = error is not None
             # Nothing here holds on to a batch that was delivered.
-            del taken, raw, value
-            if error is not None:
+            del taken, raw, value, error
+            if is_failed:
                 return
+        # close() puts one for all threads.
+        self._permits.put(False)
 
     def _take(self) -> tuple[int, RawBatch] | None:
         """The next batch and its number, of the next epoch where this one is over; nothing once all is closed."""
         with self._taking:
-            while True:
-                with self._changed:
-                    while not self._is_closed and (self._run is None or self._taken >= self._delivered + self._ahead):
-                        self._changed.wait()
-                    run = self._run
-                    if self._is_closed or run is None:
-                        return None
+            while not self._is_closed:
+                if self._taken_of is None:
+                    self._taken_of = self._runs.get()
+                    continue
                 raw = error = None
                 try:
-                    raw = run.next(False)
+                    raw = self._taken_of.next()
                 except BaseException as raised:
                     error = raised
-                with self._changed:
-                    if raw is not None:
-                        self._taken += 1
-                        return self._taken - 1, raw
-                    self._end, self._error = self._taken, error
-                    self._run = run = None
-                    self._changed.notify_all()
+                number, self._taken = self._taken, self._taken + 1
+                if raw is not None:
+                    return number, raw
+                self._taken_of = None
+                self._done.put((number, None, None, error))
+        return None
 
     def close(self) -> None:
         """Ends the threads after the calls they are in. May be called more than once."""
         # At the end of the interpreter threads are gone, and modules are empty.
         if self._is_finalizing() or self._process != os.getpid():
             return
-        with self._changed:
-            self._is_closed = True
-            self._done.clear()
-            self._changed.notify_all()
-            run, self._run = self._run, None
-        if run is not None and self._threads:
-            # One that is over may be followed by the next.
-            run.close()
+        self._is_closed = True
+        self._permits.put(False)
+        self._runs.put(None)
+        # Wakes a consumer on another thread.
+        self._done.put((-1, None, None, None))
+        if self._run is not None and self._threads:
+            self._run.close()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(_PATIENCE_SECONDS)
+        self._run = None
+        self._early.clear()
+        with contextlib.suppress(Empty):
+            while True:
+                self._done.get_nowait()

@@ -28,6 +28,7 @@ _NAMES = {
     "samples": "number of samples",
     "parts": "samples of each file",
     "group_len": "samples of a group",
+    "position": "position in the epoch",
     "batch_size": "batch_size",
 }
 """How people call what an order is made of, where it is not by its own name."""
@@ -128,7 +129,11 @@ def _compare(theirs: dict[str, Any], mine: dict[str, Any], rank: int) -> None:
         else f"{_NAMES.get(name, name)} {mine.get(name)} (rank 0: {theirs.get(name)})"
         for name in differing
     )
+    if not {"epoch", "position"}.issuperset(differing):
+        remedy = "give every rank the same files and options, or check_ranks=False"
+    else:
+        remedy = "load the same state on every rank, and set the same epoch"
     raise InvalidError(
         f"rank {rank} and rank 0 would not read the same samples in the same order, so that some would be lost and others "
-        f"repeated; they differ in: {differences}\n  hint: give every rank the same files and options, or check_ranks=False"
+        f"repeated; they differ in: {differences}\n  hint: {remedy}"
     )

@@ -144,7 +144,8 @@ class Windows:
 
     ``size``, ``stride`` (from one box to the next; by default boxes touch) and ``step`` (from one element in a box to
     the next) are dicts by axis, ``{"time": 16}`` or ``{0: 16}``, or sequences from axis 0 on. Axes that are not named
-    are taken whole. What is left at the end of an axis, shorter than a box, is left out.
+    are taken whole. What is left at the end of an axis, shorter than a box, is left out. A file that is shorter than one box is an error; with
+    ``targets`` or ``files_axis`` it has no box of its own.
 
     ``targets`` are lead times: ``{"time": (1, 6)}`` makes one more field of each, ``NAME_target``, with what lies 1 and 6
     indexes after the last of the box; ``range(1, 7)`` takes all six. They count along the first axis. A window has all of
@@ -293,7 +294,7 @@ class Field:
     """One field of a sample.
 
     ``variable`` is its name in the files; ``files`` are other files it comes from, joined by sample; ``samples`` is its
-    own boundary; ``dtype`` what it is cast to (``"bfloat16"`` too); ``scale`` and ``offset`` what its values are
+    own boundary; ``dtype`` what it is cast to (``"bfloat16"`` too; floats beyond the range of integers become the nearest there is, NaN 0); ``scale`` and ``offset`` what its values are
     multiplied by and what is then added; ``axes`` the order the axes of one sample shall have, such as ``(2, 0, 1)``
     for channels-last images that shall be channels-first. All of it happens on the way from the file to the batch.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ._dataset import Dataset
     from ._store import Store
     from ._subset import Subset
+
+FIELD_BATCH_BYTES = 4 << 20
+"""Bytes of one field that are read at a time: enough for a request, little enough for a batch of each thread."""
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
@@ -100,11 +103,13 @@ class SetOperations:
 
     def where(self, field: str, predicate: Callable[[Any], Any] | tuple[str, Any]) -> Subset:
         """The samples whose ``field`` is as ``predicate`` says: a function from an array of many samples to a mask with one
-        bool for each, or a comparison such as ``(">", 0.5)`` or ``("in", [3, 5])``.
+        bool for each, or a comparison such as ``(">", 0.5)`` or ``("in", [3, 5])``; any collection will do, such as a set.
 
         That field of all samples is read once, in parallel; the result is a list of numbers. Of a field whose samples differ
         in length, the function is given a list of arrays.
         """
+        if isinstance(predicate, tuple) and len(predicate) == 2 and predicate[0] in ("in", "not in"):
+            predicate = predicate[0], _listed(predicate[1])
         test = _predicate(predicate)
         masks = [np.zeros(0, bool)]
         for batch in self._field_batches(field):
@@ -162,7 +167,16 @@ class SetOperations:
 
 def _is_text(value: Any) -> bool:
     """True of a text, and of several."""
-    return isinstance(value, str) or (isinstance(value, (list, tuple, set)) and any(isinstance(one, str) for one in value))
+    return isinstance(value, str) or (isinstance(value, (list, tuple)) and any(isinstance(one, str) for one in value))
+
+
+def _listed(among: Any) -> Any:
+    """``among`` as NumPy takes it: a set, the keys of a dict or an iterator, each of which would be one object to it, as a list. Texts in
+    an array too, by which they are known as such."""
+    if isinstance(among, (str, bytes)) or not isinstance(among, Iterable):
+        return among
+    kind = getattr(getattr(among, "dtype", None), "kind", "O")
+    return list(among) if kind in "OUT" else among
 
 
 def _objects(values: list[Any]) -> npt.NDArray[Any]:

@@ -15,6 +15,8 @@ def whole(what: str, number: SupportsIndex) -> int:
     3
     """
     try:
+        if isinstance(number, bool):
+            raise TypeError
         plain = operator.index(number)
     except TypeError:
         raise TypeError(f"{what}={number!r} is no whole number") from None

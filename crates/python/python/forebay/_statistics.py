@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ class FieldStatistics:
     """Statistics of one field: numbers, or arrays with one for each index of ``axis``."""
 
     count: Any
-    """Values that are not NaN."""
+    """Values that are not NaN. Where there are none, mean, deviation, bounds and quantiles are NaN."""
     missing: Any
     """Values that are."""
     mean: Any
@@ -113,10 +114,12 @@ def _field(channels: list[Any], axis: int | None, parts: list[float]) -> FieldSt
     counts = np.array([count for count, _, _ in channels], np.int64)
     missing = np.array([count for _, count, _ in channels], np.int64)
     values = np.array([[float(value) for value in values] for _, _, values in channels]).reshape(len(channels), 4 + len(parts))
+    # Of no values there is none of these.
+    values[counts == 0] = np.nan
 
-    def one(column: npt.NDArray[Any]) -> Any:
-        return column if axis is not None else column[0].item() if len(column) else 0
+    def one(column: npt.NDArray[Any], of_none: float = math.nan) -> Any:
+        return column if axis is not None else column[0].item() if len(column) else of_none
 
     mean, std, least, most = (one(values[:, at]) for at in range(4))
     quantiles = {part: one(values[:, 4 + at]) for at, part in enumerate(parts)}
-    return FieldStatistics(one(counts), one(missing), mean, std, least, most, quantiles, axis)
+    return FieldStatistics(one(counts, 0), one(missing, 0), mean, std, least, most, quantiles, axis)

@@ -24,13 +24,16 @@ from ._forebay import (
     memory_report,
 )
 from ._loader import Loader
-from ._set_operations import SetOperations
+from ._set_operations import FIELD_BATCH_BYTES, SetOperations
 from ._sizes import size_of, whole
 from ._store_filling import StoreFilling
 from ._subset import Subset
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
+
+_MOST_READ_AT_ONCE = 4096
+"""Samples of a field that are read at a time at most, however small they are."""
 
 
 class Store(StoreFilling, SetOperations):
@@ -249,8 +252,12 @@ class Store(StoreFilling, SetOperations):
     def _field_batches(self, field: str, part: RawSubset | None = None) -> Iterator[Batch]:
         count = self._counted([field])[1]
         chosen = np.arange(count) if part is None else np.frombuffer(part.samples(), np.int64)
-        for start in range(0, len(chosen), 4096):
-            yield self.get_batch(chosen[start : start + 4096], [field])
+        start = 0
+        while start < len(chosen):
+            numbers = chosen[start : start + _MOST_READ_AT_ONCE]
+            numbers = numbers[: self._raw.count_within(field, numbers.tolist(), FIELD_BATCH_BYTES)]
+            start += len(numbers)
+            yield self.get_batch(numbers, [field])
 
     def _batch_loader(
         self,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import _loader
+from ._delivery import Pair
 from ._forebay import EpochRun, InvalidError, RawBatch
 from ._tf_fields import TensorField, fields_of, tf
 from ._tf_state import State
@@ -172,10 +173,10 @@ class TensorFeed(_loader.Loader):
         numbers = [tf.int64] * (self._carries_position + self._carries_indices)
         return [*ahead, *numbers, *(one for field in self.fields for one in field.types)]
 
-    def _batches(self, run: EpochRun) -> Iterator[Any]:
+    def _batches(self, run: EpochRun) -> Iterator[Pair]:
         # Each counts as used when it is handed out; what was trained on is known by its position.
         while (raw := run.next()) is not None:
-            yield raw
+            yield raw, raw
 
 
 def _ended_by_another() -> InvalidError:

@@ -225,8 +225,8 @@ def collate(samples: Sequence[Any]) -> Any:
 
 
 def stacked_tensors(values: list[Any]) -> Any:
-    """Samples side by side, as PyTorch's ``default_collate`` puts them, with three differences: lists of texts, tensors of different
-    shapes, and values of no type that PyTorch has stay a list, or an array."""
+    """Samples side by side, as PyTorch's ``default_collate`` puts them, with four differences: lists of texts, tensors of different
+    shapes, and values of no type that PyTorch has stay a list, or an array; whole numbers from 2**63 up are uint64."""
     first = values[0]
     if isinstance(first, dict):
         return {name: stacked_tensors([value[name] for value in values]) for name in first}
@@ -236,6 +236,9 @@ def stacked_tensors(values: list[Any]) -> Any:
         return list(values)
     if isinstance(first, (torch.Tensor, np.ndarray)) and len({one.shape for one in values}) > 1:
         return list(values)
+    if all(type(one) is int for one in values):
+        numbers = _collate.integers_of(values)
+        return torch.from_numpy(numbers) if isinstance(numbers, np.ndarray) else numbers
     try:
         return torch.utils.data.default_collate(values)
     except TypeError:

@@ -18,6 +18,7 @@ import numpy as np
 from ._jax_batch import Batch, jax
 
 from . import _batch, _dataset, _loader, _tiers  # isort: skip
+from ._delivery import Pair  # isort: skip
 from ._forebay import EpochRun, ForebayError, LoaderMemory, RawBatch  # isort: skip
 from ._jax_placement import HandOver, Placement, narrow_types, placement_of, with_casts  # isort: skip
 from ._jax_source import RandomAccessDataSource  # isort: skip
@@ -77,7 +78,8 @@ class Loader(_loader.Loader):
         self._held = self._ahead + (Placement.held if is_mapped else self._place.held)
         super().__init__(dataset, rank=rank, world=world, **options)
         tail = _loader._tail(options.get("tail"), options.get("drop_last", False))
-        self._may_be_short = tail in (None, "short") and self._drawn is None and len(dataset) % (world * self.batch_size) > 0
+        count = len(dataset) if self._drawn is None else self._drawn.epoch_samples
+        self._may_be_short = tail in (None, "short") and count % (world * self.batch_size) > 0
         self._check_fields(sharding is not None)
         if self._map is None:
             self._place.check({name: (self.batch_size, *shape) for name, _, shape, _ in self._opened.fields()}, world)
@@ -121,10 +123,10 @@ class Loader(_loader.Loader):
             _tiers.leave_at_exit(self)
         return self._memory
 
-    def _batches(self, run: EpochRun) -> Iterator[Any]:
+    def _batches(self, run: EpochRun) -> Iterator[Pair]:
         if self._ahead == 0:
             return super()._batches(run)
-        return placed_ahead(run, self._batch, self._opened.commit, self._ahead, self._place.keep_pace)
+        return placed_ahead(run, self._batch, self._ahead, self._place.keep_pace)
 
     def _batch(self, raw: RawBatch) -> Any:
         batch = Batch.__new__(Batch)
@@ -169,10 +171,9 @@ class Loader(_loader.Loader):
 def placed_ahead(
     run: EpochRun,
     make: Callable[[RawBatch], Any],
-    commit: Callable[[RawBatch], None],
     ahead: int,
     keep_pace: Callable[[Any], None],
-) -> Iterator[Any]:
+) -> Iterator[Pair]:
     """The batches of ``run``, each as ``make`` places it, ``ahead`` of the consumer, after ``keep_pace`` had it; an error comes where
     its batch would have come."""
     coming: deque[tuple[RawBatch, Any]] = deque()
@@ -181,7 +182,7 @@ def placed_ahead(
         if not coming:
             if failed is not None:
                 raise failed
-            raw = run.next(False)
+            raw = run.next()
             if raw is None:
                 return
             coming.append((raw, make(raw)))
@@ -192,8 +193,7 @@ def placed_ahead(
             failed = error
         raw, batch = coming.popleft()
         keep_pace(batch)
-        commit(raw)
-        yield batch
+        yield raw, batch
         # Nothing here holds on to it.
         del raw, batch
 

@@ -11,12 +11,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from . import _dataset, _device_feed, _loader, _tiers
-from ._delivery import Delivery
+from . import _dataset, _device_feed, _draws, _loader, _tiers
+from ._delivery import Delivery, Pair
 from ._forebay import BatchLoader, EpochRun, LoaderMemory, RawBatch
 from ._store import Store
 from ._subset import Subset
@@ -92,7 +91,7 @@ class _DeviceDelivery(Delivery):
         self._feed_of = feed_of
         self._feed: _device_feed.DeviceFeed[Any, Any] | None = None
 
-    def batches(self, run: EpochRun, is_following: bool) -> Iterator[Any]:
+    def batches(self, run: EpochRun, is_following: bool) -> Iterator[Pair]:
         if self._feed is not None and is_following:
             self._feed.follow(run)
         else:
@@ -134,7 +133,6 @@ class Loader(_loader.Loader):
         opened = _opened(dataset)
         self._shard = _Shard(opened, rank, world)
         self.device, self.pin_memory = device, pin_memory
-        self._feed: _device_feed.DeviceFeed[Any, Any] | None = None
         self._cuda = _cuda_device(device)
         if self._cuda is not None:
             if pin_memory:
@@ -147,7 +145,7 @@ class Loader(_loader.Loader):
     def _loader(self) -> BatchLoader:
         loader = super()._loader
         place = self._shard.now()
-        if place == self._place or self._run is not None:
+        if place == self._place or self._is_under_way:
             return loader
         self._move_to(*place)
         self._place = place
@@ -170,15 +168,7 @@ class Loader(_loader.Loader):
         return super()._delivery() if self._copier is None else _DeviceDelivery(self._new_feed)
 
     def _new_feed(self, run: EpochRun) -> _device_feed.DeviceFeed[Any, Any]:
-        feed = _device_feed.DeviceFeed(run, self._copier, _device_memory.joint_pieces, self._arrived, self._opened.commit)
-        self._feed = feed
-        return feed
-
-    def _end_epoch(self) -> None:
-        if self._feed is not None:
-            self._feed.close()
-            self._feed = None
-        super()._end_epoch()
+        return _device_feed.DeviceFeed(run, self._copier, _device_memory.joint_pieces, self._arrived)
 
     def _arrived(self, raw: RawBatch, layout: Any, target: Any) -> Any:
         batch = Batch._on_device(raw, layout, target)
@@ -222,7 +212,7 @@ class Loader(_loader.Loader):
         return stats
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_memory": None, "_copier": None, "_feed": None}
+        return {**super().__getstate__(), "_memory": None, "_copier": None}
 
     @property
     def sampler(self) -> Loader:
@@ -268,10 +258,16 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
 
     def __len__(self) -> int:
         """Batches of an epoch of this rank without workers; with several there may be fewer or more by one for each of them."""
-        batch_size = self._options.get("batch_size", 1)
-        each = len(self.dataset) / (self._shard.now()[1] * batch_size)
+        whole, rest = divmod(self._epoch_samples(), self._shard.now()[1] * self._options.get("batch_size", 1))
         tail = _loader._tail(self._options.get("tail"), self._options.get("drop_last", False))
-        return math.floor(each) if tail == "drop" else math.ceil(each)
+        return whole + (rest > 0 and tail != "drop")
+
+    def _epoch_samples(self) -> int:
+        """Samples of an epoch of all ranks, drawn or each once."""
+        options = self._options
+        return _draws.epoch_samples_of(
+            self.dataset, options.get("weights"), options.get("replacement", True), options.get("epoch_samples")
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Where this process is in its epoch."""
@@ -324,11 +320,9 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         remedy = "choose tail='drop', 'pad' or 'wrap'" + (", or num_workers=0" if workers > 1 else "")
         if tail == "short":
             raise ValueError(f"tail='short' for {who}, which would not all have a shorter last batch: {remedy}")
-        if getattr(self.dataset, "_drawn", None) is not None or any(name in self._options for name in ("weights", "balance")):
-            # Its loaders know how many samples are drawn.
-            return
-        if len(self.dataset) % (world * workers * batch_size) > 0:
-            raise ValueError(f"{len(self.dataset)} samples do not fill batches of {batch_size} for {who}: {remedy}")
+        count = self._epoch_samples()
+        if count % (world * workers * batch_size) > 0:
+            raise ValueError(f"{count} samples do not fill batches of {batch_size} for {who}: {remedy}")
 
     def __getstate__(self) -> dict[str, Any]:
         # Asked for here too: a spawned worker has no process group.

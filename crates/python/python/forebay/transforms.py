@@ -357,6 +357,8 @@ def _sources(fields: Any) -> dict[str, tuple[list[str], bool]] | None:
         return None
     if isinstance(fields, str):
         fields = [fields]
+    if not fields:
+        raise ValueError(f"fields={fields!r}: expected at least one field, got none")
     named = fields.items() if isinstance(fields, Mapping) else ((name, name) for name in fields)
     sources: dict[str, tuple[list[str], bool]] = {}
     for name, given in named:

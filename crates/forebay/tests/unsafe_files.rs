@@ -82,10 +82,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/stage/src/close_error.rs", "closes a descriptor, to hear how it went"),
     ("crates/stage/src/memory_map.rs", "maps memory that threads fill and read without a lock"),
     ("crates/stage/src/process_end.rs", "is called by the C library at the end of the process"),
-    (
-        "crates/stage/src/writer_lease.rs",
-        "asks for leases, by which the kernel says whether a file has writers",
-    ),
+    ("crates/stage/src/writers.rs", "asks for leases, by which the kernel says whether a file has writers"),
     ("crates/stage/tests/fork.rs", "forks, to test what a child process reads and writes"),
     ("crates/store/src/shard_memory.rs", "reads and writes memory that other processes map"),
     ("crates/store/src/node_link/peer_user.rs", "asks a socket which user is at its other end"),

@@ -246,24 +246,46 @@ pub fn rename_at(
 
 /// Gives the file `from` of `directory` the name `to`; the error `EEXIST` where something has it.
 ///
-/// Where the file system cannot rename so, a hard link takes the name and the old name is removed.
+/// Where the file system cannot rename so, a hard link takes the name and the old name is removed; where it has no hard links either,
+/// the file is renamed after a look.
 pub fn rename_new_at(directory: impl AsFd, from: &Path, to: &Path) -> io::Result<()> {
     let directory = directory.as_fd();
     let what = Call::Rename { from_directory: directory, from, to_directory: directory, to };
     let renamed =
         call(&what, || rustix::fs::renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE));
-    let is_unknown = |error: &io::Error| {
-        [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP]
-            .iter()
-            .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
-    };
     match renamed {
-        Err(error) if is_unknown(&error) => {
-            link_at(directory, from, to)?;
-            remove_at(directory, from)
-        }
-        renamed => renamed,
+        Err(error) if is_unsupported(&error) => {}
+        renamed => return renamed,
     }
+    match link_at(directory, from, to) {
+        Ok(()) => remove_at(directory, from),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            // A network file system may have lost the answer to a call that it had made.
+            let (own, found) = (stat_at(directory, from)?, stat_at(directory, to)?);
+            if own.st_ino == found.st_ino && own.st_dev == found.st_dev {
+                remove_at(directory, from)
+            } else {
+                Err(error)
+            }
+        }
+        Err(error) if is_unsupported(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
+            match stat_at(directory, to) {
+                Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    rename_at(directory, from, directory, to)
+                }
+                Err(error) => Err(error),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// True where a file system does not know a call.
+fn is_unsupported(error: &io::Error) -> bool {
+    [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP]
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Gives the file `from` of `directory` a second name `to`; an error where something has it.
@@ -294,19 +316,36 @@ pub fn make_directory_at(directory: impl AsFd, name: &Path, mode: Mode) -> io::R
     call(&Call::MakeDirectory { directory, name }, || rustix::fs::mkdirat(directory, name, mode))
 }
 
-/// Makes the directory at `path` and those above it that are missing, for this user alone.
+/// Makes the directory at `path` and those above it that are missing, for this user alone, and syncs their names.
 pub fn make_directories(path: &Path) -> io::Result<()> {
     match make_directory_at(CWD, path, Mode::RWXU) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(_) if path.is_dir() => return Ok(()),
-        made => return made,
+        made => return made.and_then(|()| sync_name_of(path)),
     }
     if let Some(above) = path.parent() {
         make_directories(above)?;
     }
     match make_directory_at(CWD, path, Mode::RWXU) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
+        made => made.and_then(|()| sync_name_of(path)),
+    }
+}
+
+fn sync_name_of(path: &Path) -> io::Result<()> {
+    sync_names_in(path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+}
+
+/// Waits until the names in the directory at `path` are on the disk, where the file system syncs directories and this user may open it.
+pub fn sync_names_in(path: &Path) -> io::Result<()> {
+    let opened = open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+    match opened.and_then(sync_all) {
+        Err(error)
+            if [io::ErrorKind::InvalidInput, io::ErrorKind::PermissionDenied].contains(&error.kind()) =>
+        {
+            Ok(())
+        }
+        synced => synced,
     }
 }
 

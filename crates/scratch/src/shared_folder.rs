@@ -63,21 +63,26 @@ impl SharedFolder {
         is_candidate: impl Fn(&str) -> bool,
     ) -> impl Iterator<Item = Self> {
         let names = parent.names().unwrap_or_default().into_iter().filter(move |name| is_candidate(name));
-        names.filter_map(|name| Self::take_deserted(parent, &name).ok().flatten())
+        names.filter_map(|name| Self::take_deserted(parent, &name, false).ok().flatten())
     }
 
     /// The folder `name` in `parent`, held alone, if no process uses it; nothing where one does, or where it is gone.
     ///
     /// A folder without a lock file is removed where it is empty: a process was killed before it made the lock, or after it removed it.
-    /// One that is not empty has lost it by a power loss, and gets another.
-    pub fn take_deserted(parent: &Arc<OwnFolder>, name: &str) -> Result<Option<Self>> {
+    /// With `may_have_lost_lock`, one that is not empty has lost it by a power loss, and gets another; else somebody may have removed the
+    /// name of the file whose lock a process still holds.
+    pub fn take_deserted(
+        parent: &Arc<OwnFolder>,
+        name: &str,
+        may_have_lost_lock: bool,
+    ) -> Result<Option<Self>> {
         let folder = match parent.open_subfolder(name) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             folder => Arc::new(folder?),
         };
         match folder.facts(LOCK) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                if parent.remove_folder(name).is_ok() || folder.names()?.is_empty() {
+                if parent.remove_folder(name).is_ok() || !may_have_lost_lock || folder.names()?.is_empty() {
                     return Ok(None);
                 }
                 folder.open_or_create(LOCK)?;

@@ -132,11 +132,14 @@ impl Area {
         let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() else {
             return Ok(None);
         };
-        let items = survey::items_for(&area, &file)?;
+        // Who asks opens the file next: what cannot be read may be bytes for it.
+        let items = survey::items_for(&area, &file).map_err(|error| unreadable(error, &file.path))?;
         for item in &items {
             let FoundItem { folder, id, journal, is_deserted } = item;
-            let is_undone = journal.kind == ItemKind::Update && survey::has_records(folder, id, journal)?
-                || waits(journal.state);
+            let has_records =
+                || survey::has_records(folder, id, journal).map_err(|error| unreadable(error, &file.path));
+            let is_undone =
+                waits(journal.state) || journal.kind == ItemKind::Update && *is_deserted && has_records()?;
             if *is_deserted && is_undone {
                 return Err(self.deserted(item, &file.path));
             }
@@ -348,6 +351,12 @@ impl Area {
         // Dropped, it would be drained.
         mem::forget(self.cell.take());
     }
+}
+
+/// The error for `path` where the items of the area cannot be read.
+fn unreadable(error: Error, path: &Path) -> Error {
+    let what = format!("cannot tell whether writes to it are staged: {error}");
+    Error::new(ErrorKind::Unavailable, what).because(error).at(path.display())
 }
 
 fn busy(pid: u32, file: &WantedFile) -> Error {

@@ -42,10 +42,14 @@ impl NewMode {
 
     /// The mode to create a file in `directory` with: where the directory has a default access list, no umask applies.
     pub(crate) fn in_directory(self, directory: impl AsFd) -> Result<u32> {
-        let list =
-            disk::xattr(directory, OsStr::new(DEFAULT_LIST), MOST_XATTR_BYTES).map_err(Error::from_io)?;
-        Ok(if list.is_some() { self.requested } else { self.masked })
+        Ok(if has_default_list(directory)? { self.requested } else { self.masked })
     }
+}
+
+/// Returns whether new files in `directory` get their rights from a default access list.
+fn has_default_list(directory: impl AsFd) -> Result<bool> {
+    let list = disk::xattr(directory, OsStr::new(DEFAULT_LIST), MOST_XATTR_BYTES).map_err(Error::from_io)?;
+    Ok(list.is_some())
 }
 
 /// The umask of this process; `022` where the kernel does not say.
@@ -75,15 +79,9 @@ pub(crate) fn dress(file: &File, destination: &Destination, mode: NewMode) -> Re
 
 /// Gives `file`, which is for its owner alone or has the mode of a new file already, the mode of a new file.
 pub(crate) fn dress_as_new(file: &File, destination: &Destination, mode: NewMode) -> Result<()> {
-    let is_private = disk::stat(file).map_err(Error::from_io)?.st_mode & 0o7777 == PRIVATE;
-    let has_list =
-        |file| disk::xattr(file, OsStr::new(ACCESS_LIST), MOST_XATTR_BYTES).map_err(Error::from_io);
-    // The kernel has combined the directory's default list with the mode when it created the file.
-    if has_list(file)?.is_some() {
-        return Ok(());
-    }
-    // Created for its owner alone in place of a file that is gone by now, in a directory whose default list it did not get.
-    if is_private && mode.in_directory(destination.directory())? != mode.masked {
+    // The kernel has combined the default list with the mode when it created the file. A short list is all in the mode: that must
+    // not be set again. A file that was created for its owner alone, in place of one that is gone by now, stays so.
+    if has_default_list(destination.directory())? {
         return Ok(());
     }
     disk::set_mode(file, Mode::from_bits_truncate(mode.masked)).map_err(Error::from_io)
@@ -97,11 +95,10 @@ fn dress_like(file: &File, old: impl AsFd, facts: &Stat) -> io::Result<()> {
     give_to(file, (facts.st_uid, facts.st_gid))?;
     let list = copy_attributes(old, file)?;
     let mode = facts.st_mode & 0o7777 & !SET_ID_BITS;
-    let mode = match list {
-        // The group's bits of a file with a list are the most that the list grants, not what the group may.
-        ListCopy::Refused => mode & !GROUP_BITS,
-        ListCopy::None | ListCopy::Copied => mode,
-    };
+    // The group's bits of a file with a list are the most that the list grants, not what the group may; and those of another group
+    // are not for ours.
+    let is_narrowed = list == ListCopy::Refused || disk::stat(file)?.st_gid != facts.st_gid;
+    let mode = if is_narrowed { mode & !GROUP_BITS } else { mode };
     disk::set_mode(file, Mode::from_bits_truncate(mode))
 }
 

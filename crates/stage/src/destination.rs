@@ -4,16 +4,17 @@
 //! whoever renames it, or lays another one in its place, between the opening of a file and its publication changes nothing.
 
 use std::{
+    collections::HashMap,
     ffi::{OsStr, OsString},
     fs::File,
     io,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use forebay_scratch::{disk, nonce};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_source::{Error, ErrorKind, Result, descriptors::retry_when_exhausted};
 use rustix::{
     fs::{Access, CWD, FileType, Mode, OFlags},
     io::Errno,
@@ -30,6 +31,27 @@ pub(crate) struct Destination {
     directory: Mutex<Arc<OwnedFd>>,
     name: OsString,
     path: PathBuf,
+}
+
+/// The open directories of destinations: files that wait for their drains share one descriptor for each directory.
+#[derive(Debug, Default)]
+pub(crate) struct Directories {
+    open: Mutex<HashMap<(u64, u64), Weak<OwnedFd>>>,
+}
+
+impl Directories {
+    /// Returns the descriptor that is open for the same directory, if there is one, or else `opened`.
+    fn share(&self, opened: Arc<OwnedFd>) -> Result<Arc<OwnedFd>> {
+        let stat = disk::stat(&opened).map_err(Error::from_io)?;
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|_, directory| directory.strong_count() > 0);
+        let key = (stat.st_dev, stat.st_ino);
+        if let Some(there) = open.get(&key).and_then(Weak::upgrade) {
+            return Ok(there);
+        }
+        open.insert(key, Arc::downgrade(&opened));
+        Ok(opened)
+    }
 }
 
 /// Returns where a write to `path` ends: links followed, the directory made absolute.
@@ -62,7 +84,8 @@ pub(crate) fn directory_of(path: &Path) -> &Path {
 
 fn open_directory(path: &Path) -> Result<Arc<OwnedFd>> {
     let directory = directory_of(path);
-    let opened = disk::open(directory, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let opened = retry_when_exhausted(|| disk::open(directory, flags, Mode::empty()));
     opened.map(Arc::new).map_err(|error| Error::from_io(error).at(directory.display()))
 }
 
@@ -101,6 +124,13 @@ impl Destination {
         let name = path.file_name().ok_or_else(|| Error::invalid("names no file").at(path.display()))?;
         let directory = Mutex::new(open_directory(path)?);
         Ok(Self { directory, name: name.to_owned(), path: path.to_owned() })
+    }
+
+    /// Opens the directory of `path`, or takes the descriptor that `directories` has of it.
+    pub(crate) fn open_shared(path: &Path, directories: &Directories) -> Result<Self> {
+        let opened = Self::open(path)?;
+        let shared = directories.share(opened.directory()).map_err(|error| error.at(path.display()))?;
+        Ok(Self { directory: Mutex::new(shared), ..opened })
     }
 
     /// Opens the directory again by its path where the one that was opened is removed; true if that was so.
@@ -147,9 +177,15 @@ impl Destination {
             .map_err(|error| error.at(self.path.display()))
     }
 
-    /// Removes the file itself while it is the one of this stamp.
-    pub(crate) fn give_claim_back(&self, claim: &FileStamp) -> Result<()> {
-        if self.stamp()?.as_ref() == Some(claim) { self.remove(&self.name) } else { Ok(()) }
+    /// Removes the empty file by which an item that was begun at `created_ns` took the name, while it is that: `claim`, where the item came
+    /// to note it, or an empty file that was born since.
+    pub(crate) fn give_claim_back(&self, claim: Option<&FileStamp>, created_ns: u64) -> Result<()> {
+        let Some(now) = self.stamp()? else { return Ok(()) };
+        let is_ours = match claim {
+            Some(claim) => now == *claim,
+            None => now.len == 0 && now.born_ns >= created_ns,
+        };
+        if is_ours { self.remove(&self.name) } else { Ok(()) }
     }
 
     /// Creates the file `name` beside the destination, with the mode that `open(2)` gives it there.

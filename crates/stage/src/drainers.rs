@@ -18,8 +18,9 @@ use std::{
 use forebay_source::{Error, Throttle};
 
 use crate::{
-    counters::StageCounters, destination_changes::DestinationChanges, item_name::WantedFile,
-    room::ProcessRoom, segment::SegmentPool, settings::AreaSettings, stamp::FileStamp, status::ItemState,
+    counters::StageCounters, destination::Directories, destination_changes::DestinationChanges,
+    item_name::WantedFile, room::ProcessRoom, segment::SegmentPool, settings::AreaSettings, stamp::FileStamp,
+    status::ItemState,
 };
 
 /// Where other processes ask for a pause or for haste, threads notice within this time.
@@ -55,6 +56,7 @@ pub(crate) struct DrainShared {
     /// Held while a pointer to the latest file is looked at and moved.
     pointing: Mutex<()>,
     pub(crate) changes: Arc<DestinationChanges>,
+    pub(crate) directories: Directories,
     /// Held by each file that is open or not settled.
     pub(crate) files: Arc<()>,
 }
@@ -133,6 +135,7 @@ impl DrainShared {
             thread_count,
             pointing: Mutex::default(),
             changes: Arc::default(),
+            directories: Directories::default(),
             files: Arc::default(),
         }
     }
@@ -299,7 +302,11 @@ impl DrainShared {
         while !queue.is_stopped {
             if looked.elapsed() >= LOOK_EVERY {
                 is_paused_by_others = self.room.is_paused();
-                self.room.retry_removals();
+                if self.room.has_unremoved() {
+                    drop(queue);
+                    self.room.retry_removals();
+                    queue = self.queue();
+                }
                 looked = Instant::now();
                 let stamp = self.room.hurry_stamp();
                 if stamp != hurry_seen {
@@ -330,7 +337,7 @@ impl DrainShared {
 
     fn wait<'a>(&self, queue: MutexGuard<'a, Queue>, until: Option<Instant>) -> MutexGuard<'a, Queue> {
         // With nothing to do, nothing is looked for either.
-        if queue.tasks.is_empty() {
+        if queue.tasks.is_empty() && !self.room.has_unremoved() {
             return self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         let left = until.map_or(LOOK_EVERY, |until| until.saturating_duration_since(Instant::now()));

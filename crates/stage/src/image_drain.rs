@@ -195,7 +195,10 @@ impl ImageState {
         let journal = self.lock().journal.clone();
         // An earlier try failed behind the rename: what has its place is not touched again.
         if journal.is_published(&self.place).is_ok_and(|is_published| is_published) {
-            let finished = self.place.sync_directory().and_then(|()| self.point(&journal));
+            // Where a hard link gave the file its name, the other name may be left.
+            let removed = journal.temporary().map_or(Ok(()), |name| self.place.remove(name));
+            let synced = removed.and_then(|()| self.place.sync_directory());
+            let finished = synced.and_then(|()| self.point(&journal));
             return self.conclude(finished);
         }
         let mut inner = self.lock();

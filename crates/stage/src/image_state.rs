@@ -128,7 +128,7 @@ impl ImageState {
         options: StageOptions,
         lineage: Arc<Lineage>,
     ) -> Result<Arc<Self>> {
-        let place = Destination::open(&destination)?;
+        let place = Destination::open_shared(&destination, &shared.directories)?;
         let mode = NewMode::of_process();
         let id = create_id(&destination);
         let mut journal = Journal::new(ItemKind::Create, &destination, shared.room.boot());
@@ -137,9 +137,7 @@ impl ImageState {
         journal.read_back = options.read_back;
         journal.directory = Some(place.directory_stamp()?);
         journal.set_latest(options.latest.as_deref());
-        if options.is_exclusive {
-            journal.claim = Some(place.claim(mode.requested)?);
-        }
+        journal.is_exclusive = options.is_exclusive;
         let room = &shared.room;
         let image = room.create(&image_name(&id)).ok();
         // Without a journal nothing would lead to the image: all goes straight through.
@@ -147,6 +145,20 @@ impl ImageState {
         let image = image.filter(|_| is_journalled);
         if !is_journalled {
             room.remove(&image_name(&id));
+        }
+        // The journal says so before the name is taken: what a kill leaves of it is given back.
+        if options.is_exclusive {
+            match place.claim(mode.requested) {
+                Ok(claim) => journal.claim = Some(claim),
+                Err(error) => {
+                    room.remove_journal(&id);
+                    room.remove(&image_name(&id));
+                    return Err(error);
+                }
+            }
+            if is_journalled {
+                let _ = room.write_journal(&id, &journal, false);
+            }
         }
         let inner = Mutex::new(ImageInner::new(journal, is_journalled));
         let (staged, durable) = (Completion::new(), Completion::new());
@@ -361,10 +373,11 @@ impl ImageState {
     pub(crate) fn forget(&self, inner: &mut ImageInner) {
         inner.phase = ImagePhase::Settled;
         let _ = self.remove_temporary(inner);
-        if let Some(claim) = &inner.journal.claim {
-            let _ = self.place.give_claim_back(claim);
+        let (claim, created_ns) = (inner.journal.claim, inner.journal.created_ns);
+        // Where the name cannot be given back, the item stays for `recover`.
+        if claim.is_none() || self.place.give_claim_back(claim.as_ref(), created_ns).is_ok() {
+            self.remove(inner);
         }
-        self.remove(inner);
     }
 
     /// Removes the item from the area.

@@ -43,10 +43,16 @@ pub(crate) fn read_journal(folder: &OwnFolder, id: &str) -> Result<Journal> {
         let bytes = folder.read(&name)?;
         Journal::decode(&bytes).map_err(|error| error.at(folder.path().join(&name).display()))
     };
-    match read(SYNCED) {
-        Err(error) if error.kind() == ErrorKind::NotFound => read(DRAFT),
-        journal => journal,
+    let is_missing =
+        |journal: &Result<Journal>| journal.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    // The first may take the place of the second between two looks.
+    let mut journal = read(SYNCED);
+    for ending in [DRAFT, SYNCED] {
+        if is_missing(&journal) {
+            journal = read(ending);
+        }
     }
+    journal
 }
 
 /// The journal of item `id`; nothing where the item is gone, or where its journal is damaged or of another version.

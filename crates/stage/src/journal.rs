@@ -58,7 +58,9 @@ pub(crate) struct Journal {
     pub(crate) is_shared: bool,
     /// Whether programs wrote the image of a new file by descriptors of their own, which earlier versions of forebay did.
     pub(crate) is_program_image: bool,
-    /// The empty file by which an exclusive creation has taken the destination's name.
+    /// Whether the destination's name is taken by an empty file from the opening on.
+    pub(crate) is_exclusive: bool,
+    /// That file, once it is there.
     pub(crate) claim: Option<FileStamp>,
     /// The identity of the directory that the destination is in.
     pub(crate) directory: Option<FileStamp>,
@@ -106,6 +108,7 @@ impl Journal {
             read_back: false,
             is_shared: false,
             is_program_image: false,
+            is_exclusive: false,
             claim: None,
             directory: None,
             log: 0,

@@ -50,12 +50,13 @@ impl From<JournalV4> for Journal {
             boot: old.boot,
             priority: old.priority,
             latest: old.latest,
-            // The umask is part of it: in a directory with a default list the file gets fewer rights than it might have.
+            // The umask is part of it: a default list may take more of it, and gives nothing back.
             requested_mode: old.mode,
             mode: old.mode,
             read_back: old.read_back,
             is_shared: old.kind == ItemKind::Update && old.is_shared,
             is_program_image: old.kind == ItemKind::Create && old.is_shared,
+            is_exclusive: false,
             claim: None,
             directory: None,
             log: old.log,

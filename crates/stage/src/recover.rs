@@ -19,7 +19,7 @@ use crate::{
     publication::{self, PublishOrder},
     recover_create, recover_update,
     recovery::{RecoverVerdict, Recovery, UpdateSibling},
-    room::{PROCESS_PREFIX, boot_in, open_area, other_host, remove_ours},
+    room::{PROCESS_PREFIX, boot_in, is_of_other_boot, open_area, other_host, remove_ours},
     status::{DrainProgress, ItemKind, ItemStatus},
     survey::{damaged, process_folders, status_of},
 };
@@ -72,7 +72,7 @@ pub fn recover(
     let mut deserted = Vec::new();
     for name in area.names()?.iter().filter(|name| name.starts_with(PROCESS_PREFIX)) {
         if is_left(name)
-            && let Some(held) = SharedFolder::take_deserted(&area, name)?
+            && let Some(held) = SharedFolder::take_deserted(&area, name, is_of_other_boot(name))?
         {
             deserted.push(held);
         } else {
@@ -161,7 +161,7 @@ fn discard_superseded(
             continue;
         };
         if !options.dry_run {
-            discard_item(folder, &status.id, &journal)?;
+            discard_item(folder, &status.id, &journal, false)?;
         }
         status.error = Some("a later version of it is in its place".to_owned());
         recovered.discarded.push(status);
@@ -214,7 +214,7 @@ fn recover_item(
             return Ok(());
         }
     };
-    if journal.claim.is_some() && !recovery.is_same_boot {
+    if journal.is_exclusive && !recovery.is_same_boot {
         // A power loss takes a name that was not synced, and nobody else's file has it then.
         journal.expected.push(None);
     }
@@ -233,7 +233,7 @@ fn recover_item(
     }
     let done = match (&verdict, options.dry_run) {
         (RecoverVerdict::Refuse(_), _) | (_, true) => Ok(()),
-        (RecoverVerdict::Discard, false) => discard_item(folder, id, &journal),
+        (RecoverVerdict::Discard, false) => discard_item(folder, id, &journal, is_named),
         (RecoverVerdict::Finish | RecoverVerdict::SealAnew, false) => match journal.kind {
             ItemKind::Create => recover_create::finish(recovery, &mut journal, seals_anew),
             ItemKind::Update => recover_update::finish(recovery, &journal),

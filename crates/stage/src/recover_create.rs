@@ -113,7 +113,10 @@ fn forced_verdict(is_as_sealed: bool) -> RecoverVerdict {
 /// Copies, verifies and publishes the file, or what of that is left to do. With `seals_anew` its image is sealed as it is now.
 pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal, seals_anew: bool) -> Result<()> {
     let place = recovery.destination(journal)?;
-    if !journal.is_published(&place)? {
+    if journal.is_published(&place)? {
+        // Where a hard link gave the file its name, the other name may be left.
+        journal.temporary().map_or(Ok(()), |name| place.remove(name))?;
+    } else {
         publish(recovery, journal, &place, seals_anew)?;
     }
     place.sync_directory()?;

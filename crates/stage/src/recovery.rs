@@ -75,7 +75,7 @@ impl Recovery<'_> {
         })?;
         let expected = journal.directory.filter(|_| !self.is_forced);
         let is_other = match expected {
-            Some(expected) => !place.directory_stamp()?.is_same_file(&expected),
+            Some(expected) => !place.directory_stamp()?.may_be_same_directory(&expected),
             None => false,
         };
         if is_other {

@@ -213,8 +213,8 @@ impl RedoState {
 
     /// Syncs all that was accepted in the log, behind a mark.
     pub(crate) fn stage(self: &Arc<Self>) -> Result<()> {
-        // What lies in memory is lost with the process, synced or not.
-        if !self.shared.room.is_lasting() {
+        // What lies in memory is lost with the process, synced or not. Without an area all of it is at the destination, and synced there.
+        if self.shared.room.is_memory() {
             return Ok(());
         }
         let mut inner = self.lock();

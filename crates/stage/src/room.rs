@@ -30,10 +30,9 @@ use forebay_scratch::{
     user_folder_name,
 };
 use forebay_source::{Error, ErrorKind, Result};
-use rustix::fs::{MemfdFlags, Mode, OFlags};
+use rustix::fs::MemfdFlags;
 
 use crate::{
-    destination::directory_of,
     item_files::{has_items, is_unfinished, remove_journal, sync_folder, write_journal},
     journal::Journal,
     memory_map::MemoryMap,
@@ -246,6 +245,11 @@ impl ProcessRoom {
         }
     }
 
+    /// Whether a journal could not be removed.
+    pub(crate) fn has_unremoved(&self) -> bool {
+        !self.unremoved.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Tries again to remove the journals that could not be removed.
     pub(crate) fn retry_removals(&self) {
         let Some(own) = self.own() else { return };
@@ -300,7 +304,7 @@ impl RoomFolder {
         let alive = own.folder().create_new(ALIVE)?;
         // What is synced in the folder is lost with the folder's name.
         sync_folder(&area)?;
-        sync_parent(folder)?;
+        disk::sync_names_in(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
         Ok(Self { area, _lock: lock, own, usage, alive, boot })
     }
 
@@ -362,8 +366,16 @@ pub(crate) fn other_host(name: &str) -> Option<&str> {
 
 /// The start of the machine in which the process of `folder` was begun.
 pub(crate) fn boot_in(folder: &OwnFolder) -> Option<&str> {
-    let name = folder.path().file_name()?.to_str()?.strip_prefix(PROCESS_PREFIX)?;
-    Some(name.split_once('@')?.0.rsplit_once('-')?.0)
+    boot_of(folder.path().file_name()?.to_str()?)
+}
+
+fn boot_of(name: &str) -> Option<&str> {
+    Some(name.strip_prefix(PROCESS_PREFIX)?.split_once('@')?.0.rsplit_once('-')?.0)
+}
+
+/// Whether the process whose folder has this name was begun before the machine was started.
+pub(crate) fn is_of_other_boot(name: &str) -> bool {
+    boot_of(name).is_some_and(|boot| boot != boot_id())
 }
 
 /// Bytes that all processes have reserved in `area`, those that were killed included: their files are still there.
@@ -380,22 +392,6 @@ pub(crate) fn number_in(folder: &OwnFolder, name: &Path) -> u64 {
         Ok(Ok(())) => u64::from_le_bytes(bytes),
         _ => 0,
     }
-}
-
-/// Syncs the name of the area in `folder`, and that of `folder` itself: both may have just been made.
-fn sync_parent(folder: &Path) -> Result<()> {
-    for path in [folder, directory_of(folder)] {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let synced = disk::open(path, flags, Mode::empty()).and_then(disk::sync_all);
-        match synced {
-            // Some file systems sync no directories, and what lies above the area may be nobody's to read.
-            Err(error)
-                if [std::io::ErrorKind::InvalidInput, std::io::ErrorKind::PermissionDenied]
-                    .contains(&error.kind()) => {}
-            synced => synced.map_err(|error| Error::from_io(error).at(path.display()))?,
-        }
-    }
-    Ok(())
 }
 
 /// Removes what a process has in its folder, without its journals.

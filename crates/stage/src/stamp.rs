@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 /// Identity, length and time of modification of a file.
 ///
 /// The time of change (ctime) is left out: a new mode, owner or link sets it and leaves the bytes alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Stamps with a birth are equal whatever device they name, as that may have another number after a start of the machine.
+#[derive(Clone, Copy, Debug, Default, Eq, Serialize, Deserialize)]
 pub(crate) struct FileStamp {
     pub(crate) device: u64,
     pub(crate) inode: u64,
@@ -28,6 +29,13 @@ pub(crate) struct FileStamp {
     pub(crate) born_ns: u64,
     pub(crate) len: u64,
     pub(crate) modified_ns: u64,
+}
+
+impl PartialEq for FileStamp {
+    fn eq(&self, other: &Self) -> bool {
+        let numbers = |stamp: &Self| (stamp.inode, stamp.born_ns, stamp.len, stamp.modified_ns);
+        numbers(self) == numbers(other) && (self.born_ns != 0 || self.device == other.device)
+    }
 }
 
 impl FileStamp {
@@ -104,6 +112,13 @@ impl FileStamp {
                 (0, _) | (_, 0) => self.device == other.device,
                 (one, other) => one == other,
             }
+    }
+
+    /// Whether both may be of the same directory. Where the file system tells no births, its number is all there is: the device of a
+    /// network file system has another one after each mount.
+    pub(crate) fn may_be_same_directory(&self, other: &Self) -> bool {
+        self.inode == other.inode
+            && (self.born_ns == other.born_ns || self.born_ns == 0 || other.born_ns == 0)
     }
 
     /// Whether both are surely of the same file: without a time of birth, only a file that nobody has changed since is.

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use forebay_scratch::{OwnFolder, SharedFile, disk};
+use forebay_scratch::{OwnFolder, SharedFile, boot_id, disk};
 use forebay_source::{Error, ErrorKind, Result};
 use rustix::fs::Stat;
 
@@ -19,7 +19,7 @@ use crate::{
     journal::Journal,
     log_record::{FoundRecord, RecordHead, RecordKind, ScanDepth, SegmentHead, scan_segment, segment_head},
     redo_state::facts_name,
-    room::{PROCESS_PREFIX, other_host},
+    room::{PROCESS_PREFIX, boot_in, other_host},
     stamp::FileStamp,
     status::{ItemKind, ItemState, ItemStatus},
 };
@@ -54,13 +54,14 @@ pub(crate) fn process_folders(area: &OwnFolder) -> Result<Vec<(Arc<OwnFolder>, b
     Ok(folders)
 }
 
-/// Whether the process of the folder is gone: nobody holds its lock, or a power loss has left none.
+/// Whether the process of the folder is gone: nobody holds its lock, or a power loss has left none. In the same start of the machine a
+/// missing file tells nothing: who cleans up may have removed its name, and the process still holds it.
 fn is_deserted(name: &str, folder: &Arc<OwnFolder>) -> Result<bool> {
     if other_host(name).is_some() {
         return Ok(false);
     }
     match folder.facts(PROCESS_LOCK) {
-        Err(error) if is_gone(&error) => Ok(true),
+        Err(error) if is_gone(&error) => Ok(boot_in(folder).is_some_and(|boot| boot != boot_id())),
         facts => facts.and_then(|_| Ok(SharedFile::deserted(folder, PROCESS_LOCK)?.is_some())),
     }
 }

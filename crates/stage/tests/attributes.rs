@@ -106,9 +106,12 @@ const NONE: u32 = u32::MAX;
 #[test]
 fn a_new_file_has_the_rights_that_a_plain_one_has_there() {
     let setting = Setting::new();
-    let default = [(OWNER, 7, NONE), (USER, 6, BIN), (GROUP, 5, NONE), (MASK, 6, NONE), (OTHERS, 0, NONE)];
-    for has_list in [false, true] {
-        if has_list && !set_list(&setting.slow, DEFAULT_LIST, &default) {
+    let named: &[_] =
+        &[(OWNER, 7, NONE), (USER, 6, BIN), (GROUP, 5, NONE), (MASK, 6, NONE), (OTHERS, 0, NONE)];
+    // One that is all in the mode: a file that is created under it has no list of its own.
+    let short: &[_] = &[(OWNER, 7, NONE), (GROUP, 5, NONE), (OTHERS, 0, NONE)];
+    for default in [None, Some(named), Some(short)] {
+        if default.is_some_and(|default| !set_list(&setting.slow, DEFAULT_LIST, default)) {
             eprintln!("there are no access lists here: default ones are not tested");
             return;
         }
@@ -118,7 +121,7 @@ fn a_new_file_has_the_rights_that_a_plain_one_has_there() {
         }
         File::create(&plain).unwrap();
         assert!(setting.write(&staged, b"bytes").durable().wait(LIMIT).unwrap());
-        assert_eq!(rights(&staged), rights(&plain), "with a default list: {has_list}");
+        assert_eq!(rights(&staged), rights(&plain), "with {default:?}");
         // Written anew, it keeps the rights that it has by then, and none of the directory's.
         fs::set_permissions(&staged, Permissions::from_mode(0o600)).unwrap();
         let before = rights(&staged);
@@ -129,7 +132,15 @@ fn a_new_file_has_the_rights_that_a_plain_one_has_there() {
 
 #[test]
 fn recover_gives_a_new_file_the_rights_that_a_plain_one_had() {
+    recover_after(None);
+    recover_after(Some(&[(OWNER, 7, NONE), (GROUP, 5, NONE), (OTHERS, 0, NONE)]));
+}
+
+fn recover_after(default: Option<&[(u16, u16, u32)]>) {
     let setting = Setting::new();
+    if default.is_some_and(|default| !set_list(&setting.slow, DEFAULT_LIST, default)) {
+        return;
+    }
     let (plain, staged) = (setting.slow.join("plain"), setting.slow.join("staged"));
     File::create(&plain).unwrap();
     setting.area.pause();

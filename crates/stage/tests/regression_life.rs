@@ -190,3 +190,48 @@ fn a_file_is_not_the_link_to_itself() {
     let error = area(&folder.path().join("fast"), 1 << 20).create(&path, options).unwrap_err();
     assert!(error.to_string().contains("link to the latest file"), "{error}");
 }
+
+#[test]
+fn a_process_whose_lock_file_was_removed_is_not_taken_for_a_killed_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fast, path) = (folder.path().join("fast"), folder.path().join("file"));
+    let area = area(&fast, 64 << 20);
+    area.pause();
+    let file = area.create(&path, StageOptions::default()).unwrap();
+    file.write_at(0, b"bytes").unwrap();
+    let sealed = file.seal().unwrap();
+    assert!(sealed.staged().wait(LIMIT).unwrap());
+    let lock =
+        Command::new("find").arg(&fast).args(["-path", "*p-*/lock", "-delete", "-print"]).output().unwrap();
+    assert!(!lock.stdout.is_empty());
+    let recovered = recover(&fast, &RecoverOptions::default(), &quiet).unwrap();
+    assert_eq!((recovered.in_use.len(), recovered.finished.len(), recovered.discarded.len()), (1, 0, 0));
+    area.drain(&quiet).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"bytes");
+}
+
+#[test]
+fn an_item_whose_destination_cannot_be_reached_can_be_discarded() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fast, slow) = (folder.path().join("fast"), folder.path().join("slow"));
+    fs::create_dir(&slow).unwrap();
+    // So small that part of it goes to a temporary file, which the item names.
+    let area = area(&fast, 64 << 10);
+    area.pause();
+    let file = area.create(&slow.join("file"), StageOptions::default()).unwrap();
+    file.write_at(0, &[1; 1 << 20]).unwrap();
+    assert!(file.seal().unwrap().staged().wait(LIMIT).unwrap());
+    let left = left(&fast);
+    fs::rename(&slow, folder.path().join("moved")).unwrap();
+    fs::write(&slow, "not a directory").unwrap();
+    let refused = recover(&left, &RecoverOptions::default(), &quiet).unwrap().refused;
+    let discard = RecoverOptions { discard: vec![refused[0].id.clone()], ..RecoverOptions::default() };
+    assert_eq!(recover(&left, &discard, &quiet).unwrap().discarded.len(), 1);
+    assert_eq!(
+        recover(&left, &RecoverOptions::default(), &quiet).unwrap(),
+        forebay_stage::Recovered::default()
+    );
+    fs::remove_file(&slow).unwrap();
+    fs::rename(folder.path().join("moved"), &slow).unwrap();
+    area.drain(&quiet).unwrap();
+}

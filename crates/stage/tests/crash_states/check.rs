@@ -259,9 +259,10 @@ pub(crate) fn check_failures(workload: &Workload, place: &Place, limits: Limits,
             counts.failures += 1;
             let what = match run {
                 Ok(run) if run.failed.is_none() => None,
-                Ok(run) => {
-                    check_failed_run(workload, &run, place).map(|what| (run.failed.unwrap_or_default(), what))
-                }
+                Ok(run) => check_failed_run(workload, &run, place)
+                    .or_else(|| check_power_loss(&run, place, limits, counts))
+                    .map(|what| (run.failed.unwrap_or_default(), what)),
+
                 Err(_) => Some((String::new(), "panicked".to_owned())),
             };
             if let Some((call, what)) = what {
@@ -309,6 +310,39 @@ fn check_failed_run(workload: &Workload, run: &Run, place: &Place) -> Option<Str
         return Some(format!("{NAME} is not the last version, and nobody was told; {}", versions(run)));
     }
     check_again(&recorder, place, &seen, &recovered)
+}
+
+/// A power loss at the end of a run in which a call failed: what was promised all the same is there or refused.
+fn check_power_loss(run: &Run, place: &Place, limits: Limits, counts: &mut Counts) -> Option<String> {
+    let crash = Crash::after(&run.before, &run.changes);
+    let is_short = limits.exhaustive < 100;
+    let states =
+        if is_short { crash.extremes() } else { crash.states(Limits { exhaustive: 8, sampled: 2 }, 1) };
+    let range = run.range(run.changes.len(), true);
+    for disk in states {
+        counts.states += 1;
+        let originals = disk.build(&place.root, &run.births);
+        let boot = Some("another boot".to_owned());
+        let recorder = Rc::new(RefCell::new(Recorder { originals, boot, ..Recorder::default() }));
+        let recovered = match quietly(&recorder, place) {
+            Ok(recovered) => recovered,
+            Err(what) => return Some(format!("after a power loss, {what}")),
+        };
+        let (seen, is_kept) = (Seen::look(place), !recovered.refused.is_empty());
+        let found = seen.content(NAME);
+        let is_removed = run.is_disturbed && found.is_none();
+        if !is_kept && !is_removed && !run.allows(&found, range, false) {
+            let was = found.as_ref().map(|bytes| brief(bytes));
+            return Some(format!(
+                "after a power loss {NAME} is {was:?}, allowed are versions {} to {}: {}; errors {:?}",
+                range.0,
+                range.1,
+                versions(run),
+                run.errors
+            ));
+        }
+    }
+    None
 }
 
 /// Each call of `recover` fails once; the next one does the rest.

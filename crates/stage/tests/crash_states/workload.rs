@@ -406,6 +406,10 @@ impl Run {
     /// Whether a destination may have this content where the versions `first` to `last` are possible. With `is_exact`, writes in place
     /// are there as a whole.
     pub(crate) fn allows(&self, found: &Content, (first, last): (usize, usize), is_exact: bool) -> bool {
+        // The name that an exclusive creation took is given back.
+        if is_exact && found.as_ref().is_some_and(Vec::is_empty) {
+            return false;
+        }
         let is_version = self.versions[first..=last].iter().any(|version| version.content == *found);
         if is_version || is_exact {
             return is_version;

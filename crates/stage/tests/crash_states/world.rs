@@ -337,6 +337,12 @@ impl Crash {
         picks.iter().map(|picks| self.state(picks)).collect()
     }
 
+    /// The states in which nothing that was not synced is there, and in which all of it is.
+    pub(crate) fn extremes(&self) -> Vec<Disk> {
+        let last: Vec<usize> = self.choices.iter().map(|choice| choice.count() - 1).collect();
+        vec![self.state(&vec![0; last.len()]), self.state(&last)]
+    }
+
     fn state(&self, picks: &[usize]) -> Disk {
         let mut disk = self.synced.clone();
         let mut lens: HashMap<Inode, usize> = HashMap::new();

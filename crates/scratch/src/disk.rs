@@ -4,6 +4,7 @@
 //! thread, let one of them fail, and build what a crash would have left on the disk (`watch`, with the feature `record`). Without the
 //! feature each function is the bare system call, repeated after `EINTR`.
 
+mod call;
 #[cfg(feature = "record")]
 mod record;
 
@@ -13,7 +14,7 @@ use std::{
     io,
     io::{IoSlice, Read, Seek},
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, OwnedFd},
         unix::{ffi::OsStrExt, fs::FileExt},
     },
     path::{Path, PathBuf},
@@ -24,84 +25,9 @@ use rustix::{
     io::Errno,
 };
 
+pub use call::Call;
 #[cfg(feature = "record")]
 pub use record::{Watch, boot, identity_of, watch};
-
-/// A system call that is about to be made.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-#[expect(missing_docs, reason = "the fields are the arguments of the calls")]
-pub enum Call<'a> {
-    Open {
-        directory: BorrowedFd<'a>,
-        name: &'a Path,
-        flags: OFlags,
-        mode: Mode,
-    },
-    Write {
-        file: BorrowedFd<'a>,
-        offset: u64,
-        parts: &'a [&'a [u8]],
-    },
-    SetLen {
-        file: BorrowedFd<'a>,
-        len: u64,
-    },
-    Sync {
-        file: BorrowedFd<'a>,
-    },
-    Rename {
-        from_directory: BorrowedFd<'a>,
-        from: &'a Path,
-        to_directory: BorrowedFd<'a>,
-        to: &'a Path,
-    },
-    Link {
-        directory: BorrowedFd<'a>,
-        from: &'a Path,
-        to: &'a Path,
-    },
-    Remove {
-        directory: BorrowedFd<'a>,
-        name: &'a Path,
-        is_directory: bool,
-    },
-    MakeDirectory {
-        directory: BorrowedFd<'a>,
-        name: &'a Path,
-    },
-    Symlink {
-        target: &'a Path,
-        directory: BorrowedFd<'a>,
-        name: &'a Path,
-    },
-    SetMode {
-        file: BorrowedFd<'a>,
-        mode: Mode,
-    },
-    SetOwner {
-        file: BorrowedFd<'a>,
-    },
-    SetXattr {
-        file: BorrowedFd<'a>,
-        name: &'a OsStr,
-        value: &'a [u8],
-    },
-    RemoveXattr {
-        file: BorrowedFd<'a>,
-        name: &'a OsStr,
-    },
-    SetTimes {
-        file: BorrowedFd<'a>,
-    },
-    Read {
-        file: BorrowedFd<'a>,
-    },
-    /// A call that only looks: `stat`, `readdir`, `access`, `getxattr` and their like.
-    Look {
-        what: &'static str,
-    },
-}
 
 /// Makes a call, again while signals interrupt it.
 fn call<T>(what: &Call<'_>, mut real: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
@@ -130,7 +56,7 @@ fn before(_: &Call<'_>) -> rustix::io::Result<()> {
 
 #[cfg(not(feature = "record"))]
 #[inline]
-fn after(_: &Call<'_>, _: Option<BorrowedFd<'_>>) {}
+fn after(_: &Call<'_>, _: Option<std::os::fd::BorrowedFd<'_>>) {}
 
 /// Opens `name` in `directory` (`openat`), closed when another program is executed.
 pub fn open_at(directory: impl AsFd, name: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
@@ -495,4 +421,58 @@ pub fn read_link_at(directory: impl AsFd, name: &Path) -> io::Result<PathBuf> {
     let target =
         call(&Call::Look { what: "readlinkat" }, || rustix::fs::readlinkat(directory, name, Vec::new()))?;
     Ok(PathBuf::from(OsStr::from_bytes(target.to_bytes())))
+}
+
+#[cfg(all(test, feature = "record"))]
+mod tests {
+    use std::{cell::RefCell, fs, os::fd::BorrowedFd, rc::Rc};
+
+    use super::*;
+
+    /// A file system that knows no rename without replacement, and maybe no hard links.
+    struct Poor {
+        has_links: bool,
+        renames: usize,
+    }
+
+    impl Watch for Poor {
+        fn before(&mut self, call: &Call<'_>) -> rustix::io::Result<()> {
+            match call {
+                Call::Rename { .. } if self.renames == 0 => {
+                    self.renames += 1;
+                    Err(Errno::INVAL)
+                }
+                Call::Link { .. } if !self.has_links => Err(Errno::PERM),
+                _ => Ok(()),
+            }
+        }
+
+        fn after(&mut self, _: &Call<'_>, _: Option<BorrowedFd<'_>>) {}
+    }
+
+    #[test]
+    fn a_file_gets_a_name_that_nothing_has_on_any_file_system_and_no_other() {
+        for has_links in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let directory = File::open(folder.path()).unwrap();
+            let path = |name: &str| folder.path().join(name);
+            let publish = || {
+                watch(Some(Rc::new(RefCell::new(Poor { has_links, renames: 0 }))));
+                let renamed = rename_new_at(&directory, Path::new("from"), Path::new("to"));
+                watch(None);
+                renamed
+            };
+            fs::write(path("from"), "new").unwrap();
+            publish().unwrap();
+            assert_eq!((fs::read(path("to")).unwrap(), path("from").exists()), (b"new".to_vec(), false));
+            fs::write(path("from"), "newer").unwrap();
+            assert_eq!(publish().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(fs::read(path("to")).unwrap(), b"new");
+            // The answer to an earlier link was lost.
+            fs::remove_file(path("to")).unwrap();
+            fs::hard_link(path("from"), path("to")).unwrap();
+            assert_eq!(publish().is_ok(), has_links);
+            assert_eq!(fs::read(path("to")).unwrap(), b"newer");
+        }
+    }
 }

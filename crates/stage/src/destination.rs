@@ -20,10 +20,13 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{journal::TEMPORARY_MARK, stamp::FileStamp};
+use crate::stamp::FileStamp;
 
 /// Names of files have at most 255 bytes; the mark and the number take some.
 const MOST_NAME_BYTES: usize = 200;
+
+/// What the name of each temporary file at a destination contains.
+pub(crate) const TEMPORARY_MARK: &str = ".forebay-";
 
 /// A name in an open directory.
 #[derive(Debug)]

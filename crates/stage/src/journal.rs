@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     attributes::NewMode,
-    destination::Destination,
+    destination::{Destination, TEMPORARY_MARK},
     journal_v4::JournalV4,
     stamp::FileStamp,
     status::{ItemKind, ItemState},
@@ -29,9 +29,6 @@ const VERSION: u32 = 5;
 /// The version before, which is still read.
 const VERSION_4: u32 = 4;
 const HEAD_LEN: usize = 20;
-
-/// What the file name of each temporary file at a destination contains.
-pub(crate) const TEMPORARY_MARK: &str = ".forebay-";
 
 /// The journal of an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::{cell::RefCell, os::fd::BorrowedFd, rc::Rc};
 
 use rustix::io::Errno;
 
-use super::Call;
+use super::call::Call;
 
 /// Sees the calls of a thread.
 pub trait Watch {
@@ -54,59 +54,4 @@ pub fn identity_of(inode: u64, born_ns: u64) -> (u64, u64) {
 /// The start of the machine to report instead of the real one.
 pub fn boot() -> Option<String> {
     watcher().and_then(|watcher| watcher.borrow().boot())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{fs, fs::File, io, path::Path};
-
-    use super::*;
-    use crate::disk::rename_new_at;
-
-    /// A file system that knows no rename without replacement, and maybe no hard links.
-    struct Poor {
-        has_links: bool,
-        renames: usize,
-    }
-
-    impl Watch for Poor {
-        fn before(&mut self, call: &Call<'_>) -> rustix::io::Result<()> {
-            match call {
-                Call::Rename { .. } if self.renames == 0 => {
-                    self.renames += 1;
-                    Err(Errno::INVAL)
-                }
-                Call::Link { .. } if !self.has_links => Err(Errno::PERM),
-                _ => Ok(()),
-            }
-        }
-
-        fn after(&mut self, _: &Call<'_>, _: Option<BorrowedFd<'_>>) {}
-    }
-
-    #[test]
-    fn a_file_gets_a_name_that_nothing_has_on_any_file_system_and_no_other() {
-        for has_links in [true, false] {
-            let folder = tempfile::tempdir().unwrap();
-            let directory = File::open(folder.path()).unwrap();
-            let path = |name: &str| folder.path().join(name);
-            let publish = || {
-                watch(Some(Rc::new(RefCell::new(Poor { has_links, renames: 0 }))));
-                let renamed = rename_new_at(&directory, Path::new("from"), Path::new("to"));
-                watch(None);
-                renamed
-            };
-            fs::write(path("from"), "new").unwrap();
-            publish().unwrap();
-            assert_eq!((fs::read(path("to")).unwrap(), path("from").exists()), (b"new".to_vec(), false));
-            fs::write(path("from"), "newer").unwrap();
-            assert_eq!(publish().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-            assert_eq!(fs::read(path("to")).unwrap(), b"new");
-            // The answer to an earlier link was lost.
-            fs::remove_file(path("to")).unwrap();
-            fs::hard_link(path("from"), path("to")).unwrap();
-            assert_eq!(publish().is_ok(), has_links);
-            assert_eq!(fs::read(path("to")).unwrap(), b"newer");
-        }
-    }
 }

@@ -13,10 +13,11 @@ use rustix::io::Errno;
 use crate::{
     counters::count,
     drainers::{DrainTask, LOCKED_PAUSE, Polled},
+    image_manifest::ImageSums,
     image_state::{ImageInner, ImagePhase, ImageState, create_temporary},
     image_sums::{complete, of_stretch, read_verified, stretches, sums_of},
     item_name::WantedFile,
-    journal::{ImageSums, Journal},
+    journal::Journal,
     lineage::Successor,
     pointer,
     publication::{self, PublishOrder, PublishTurn},
@@ -180,10 +181,20 @@ impl ImageState {
 
     /// Has the file go to the directory that has the path by now, if the one that it was opened in was removed.
     fn renew_directory(&self) -> Result<()> {
-        if self.place.renew()? {
-            self.lock().journal.directory = Some(self.place.directory_stamp()?);
+        match self.place.renew() {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                self.lock().journal.directory = Some(self.place.directory_stamp()?);
+                Ok(())
+            }
+            Err(error) => {
+                // It was removed: `recover` takes the one that has the path by then.
+                if error.kind() == ErrorKind::NotFound {
+                    self.lock().journal.directory = None;
+                }
+                Err(error)
+            }
         }
-        Ok(())
     }
 
     /// Makes the temporary file, and the jobs that fill it.

@@ -9,7 +9,8 @@ use crate::{
     attributes::{dress, dress_as_new},
     destination::Destination,
     drainers::SUM_BLOCK,
-    journal::{ImageSums, Journal},
+    image_manifest::ImageSums,
+    journal::Journal,
     range_set::RangeSet,
     stamp::FileStamp,
 };

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     attributes::NewMode,
     destination::{Destination, TEMPORARY_MARK},
+    image_manifest::ImageSums,
     journal_v4::JournalV4,
     stamp::FileStamp,
     status::{ItemKind, ItemState},
@@ -74,16 +75,6 @@ pub(crate) struct Journal {
     /// What the image holds, once it is sealed.
     pub(crate) image: Option<ImageSums>,
     pub(crate) error: Option<String>,
-}
-
-/// The checksums of a sealed image.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ImageSums {
-    pub(crate) len: u64,
-    /// Ranges that are in the image; the others are passed through, or holes.
-    pub(crate) held: Vec<(u64, u64)>,
-    /// Number of each block that holds bytes, and the CRC32C of those.
-    pub(crate) sums: Vec<(u64, u32)>,
 }
 
 impl Journal {
@@ -233,6 +224,39 @@ impl Journal {
             }
         }
         Ok(())
+    }
+}
+
+impl From<JournalV4> for Journal {
+    fn from(old: JournalV4) -> Self {
+        Self {
+            kind: old.kind,
+            state: old.state,
+            destination: old.destination,
+            pid: old.pid,
+            created_ns: old.created_ns,
+            sealed_ns: old.sealed_ns,
+            host: old.host,
+            boot: old.boot,
+            priority: old.priority,
+            latest: old.latest,
+            // The umask is part of it: a default list may take more of it, and gives nothing back.
+            requested_mode: old.mode,
+            mode: old.mode,
+            read_back: old.read_back,
+            is_shared: old.kind == ItemKind::Update && old.is_shared,
+            is_program_image: old.kind == ItemKind::Create && old.is_shared,
+            is_exclusive: false,
+            claim: None,
+            directory: None,
+            log: old.log,
+            expected: old.expected,
+            temporary: old.temporary,
+            published: old.published,
+            passed: old.passed,
+            image: old.image,
+            error: old.error,
+        }
     }
 }
 

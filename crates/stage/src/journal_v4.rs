@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::{
-    journal::{ImageSums, Journal},
+    image_manifest::ImageSums,
     stamp::FileStamp,
     status::{ItemKind, ItemState},
 };
@@ -35,37 +35,4 @@ pub(crate) struct JournalV4 {
     pub(crate) passed: Vec<(u64, u64)>,
     pub(crate) image: Option<ImageSums>,
     pub(crate) error: Option<String>,
-}
-
-impl From<JournalV4> for Journal {
-    fn from(old: JournalV4) -> Self {
-        Self {
-            kind: old.kind,
-            state: old.state,
-            destination: old.destination,
-            pid: old.pid,
-            created_ns: old.created_ns,
-            sealed_ns: old.sealed_ns,
-            host: old.host,
-            boot: old.boot,
-            priority: old.priority,
-            latest: old.latest,
-            // The umask is part of it: a default list may take more of it, and gives nothing back.
-            requested_mode: old.mode,
-            mode: old.mode,
-            read_back: old.read_back,
-            is_shared: old.kind == ItemKind::Update && old.is_shared,
-            is_program_image: old.kind == ItemKind::Create && old.is_shared,
-            is_exclusive: false,
-            claim: None,
-            directory: None,
-            log: old.log,
-            expected: old.expected,
-            temporary: old.temporary,
-            published: old.published,
-            passed: old.passed,
-            image: old.image,
-            error: old.error,
-        }
-    }
 }

@@ -15,7 +15,7 @@
 //! | `engine` | what a process has of an area, made anew in a forked child |
 //! | `room` | the folder of a process in the area, its share of the quota; or memory |
 //! | `drainers` | the threads, and which file comes next |
-//! | `staged_file`, `image_state`, `image_drain`, `image_sums` | new files: written, sealed, copied |
+//! | `staged_file`, `image_state`, `image_drain`, `image_manifest`, `image_sums` | new files: written, sealed, copied |
 //! | `destination`, `attributes`, `pointer` | a name in an open directory; owner, mode and access list of a published file; the link to the latest one |
 //! | `lineage`, `publication`, `destination_changes` | how several versions of a new file are published in order, of one process and of several |
 //! | `redo_file`, `redo_state`, `redo_accept`, `redo_keeping`, `redo_drain`, `batch`, `pending`, `close_error` | updates: accepted, read, drained in place |
@@ -39,6 +39,7 @@ mod drainers;
 mod engine;
 mod facts_file;
 mod image_drain;
+mod image_manifest;
 mod image_state;
 mod image_sums;
 mod item_files;

@@ -7,10 +7,11 @@ use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     destination::{Destination, temporary_name},
+    image_manifest::ImageSums,
     image_state::{create_temporary, open_image},
     image_sums::{complete, read_verified, stretches, sums_of},
     item_files::{find_journal, item_ids, write_journal},
-    journal::{ImageSums, Journal},
+    journal::Journal,
     pointer,
     publication::{self, PublishOrder, PublishTurn},
     range_set::{RangeSet, held_of},

@@ -68,7 +68,7 @@ impl Recovery<'_> {
     pub(crate) fn destination(&self, journal: &Journal) -> Result<Destination> {
         let place = Destination::open(&journal.destination()).map_err(|error| match error.kind() {
             ErrorKind::NotFound => error.hint(format!(
-                "create it and run this again; '--discard {}' forgets what was staged",
+                "create it and publish with '--apply {0}'; '--discard {0}' forgets what was staged",
                 self.id
             )),
             _ => error,

@@ -1,7 +1,5 @@
 //! Every file-system call of the crate goes through `forebay_scratch::disk`, or the tests of crashes would not see it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-
 use std::{fs, path::Path};
 
 /// Calls that change nothing on a disk and that no crash test has to see: locks, positions, memory, free space.

@@ -153,10 +153,8 @@ impl Disk {
                 }
                 names.insert(to.clone(), *inode);
             }
-            Change::Unlink { name, inode, .. } => {
-                if names.get(name) == Some(inode) {
-                    names.remove(name);
-                }
+            Change::Unlink { name, inode, .. } if names.get(name) == Some(inode) => {
+                names.remove(name);
             }
             _ => {}
         }

@@ -26,7 +26,7 @@ deep-tiers: ## disk tiers: 200 kills, a million files, a disk that loses what it
 deep-filters: ## large filter vectors
 	@scripts/deep.sh filters
 
-deep-crash: ## staging: every state that a crash can leave is recovered, every call fails once; at most an hour
+deep-crash: ## staging: states that a crash can leave of short programs are recovered, each call fails once; at most an hour
 	@scripts/deep.sh crash
 
 deep-fuzz: ## ten minutes of fuzzing

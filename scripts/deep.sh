@@ -3,7 +3,7 @@
 #   tests    all tests, in release, and variants that make test has no time for (FOREBAY_SLOW=1)
 #   tiers    disk tiers: 200 kills, a million files, a disk that loses what it took, races of threads
 #   filters  large filter vectors
-#   crash    staging: every state that a crash can leave is recovered, every call fails once; at most an hour
+#   crash    staging: states that a crash can leave of short programs are recovered, each call fails once; at most an hour
 #   fuzz     ten minutes of fuzzing, or FUZZ_SECONDS
 #   memory   four workers and two loaders within their budget, ten epochs
 #   store    ranks under every MPI, up to 8 of them, killed ones too; on emulated hosts where there is root

@@ -138,7 +138,7 @@ struct BenchResults<'a> {
     runs: Vec<RunTimings>,
     reads_with: Vec<String>,
     notes: Vec<String>,
-    /// Where the results go: of several workloads, the folder of the last.
+    /// Directory of the results; of several workloads, that of the last.
     folder: PathBuf,
     /// The engines of runs that were begun.
     begun: Vec<EngineName>,

@@ -23,7 +23,7 @@ pub struct LoaderState {
     pub shuffle: Shuffle,
     /// Samples of a group that is read together: part of the order.
     pub group_len: u64,
-    /// How the samples lie in files and are numbered there: part of the order of a block shuffle.
+    /// Digest of the placement and numbering of samples in files, on which the order of a block shuffle depends.
     pub parts: String,
     /// Where the order starts from.
     pub seed: u64,

@@ -156,7 +156,7 @@ pub(crate) struct RawStore {
     pub(crate) memory: u64,
 }
 
-/// How many of the first `lens` come to at most `most_bytes`; at least one, where there is one.
+/// Counts the leading `lens` that sum to at most `most_bytes`; at least one, if there is one.
 pub(crate) fn count_within(
     lens: &mut dyn Iterator<Item = forebay::Result<u64>>,
     most_bytes: u64,

@@ -172,8 +172,8 @@ pub fn rename_at(
 
 /// Gives the file `from` of `directory` the name `to`; the error `EEXIST` where something has it.
 ///
-/// Where the file system cannot rename so, a hard link takes the name and the old name is removed; where it has no hard links either,
-/// the file is renamed after a look.
+/// A file system without `RENAME_NOREPLACE` gets a hard link and the removal of the old name; one without hard links, a plain rename
+/// after a check.
 pub fn rename_new_at(directory: impl AsFd, from: &Path, to: &Path) -> io::Result<()> {
     let directory = directory.as_fd();
     let what = Call::Rename { from_directory: directory, from, to_directory: directory, to };
@@ -306,34 +306,29 @@ pub fn remove_xattr(file: impl AsFd, name: &OsStr) -> io::Result<()> {
     call(&Call::RemoveXattr { file, name }, || rustix::fs::fremovexattr(file, name))
 }
 
-/// The value of the extended attribute `name` of an open file, of at most `most` bytes; `None` where it has none.
+/// The value of the extended attribute `name` of an open file, of at most `most` bytes; `None` if it has none.
 pub fn xattr(file: impl AsFd, name: &OsStr, most: usize) -> io::Result<Option<Vec<u8>>> {
     let file = file.as_fd();
-    let mut value = vec![0_u8; most];
-    let read = call(&Call::Look { what: "fgetxattr" }, || {
-        match rustix::fs::fgetxattr(file, name, value.as_mut_slice()) {
-            Ok(len) => Ok(Some(len)),
-            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
-            Err(errno) => Err(errno),
-        }
-    })?;
-    Ok(read.map(|len| {
-        value.truncate(len);
-        value
-    }))
+    xattr_value("fgetxattr", most, |value| rustix::fs::fgetxattr(file, name, value))
 }
 
-/// The value of the extended attribute `name` of the file at `path`, of at most `most` bytes; `None` where it has none.
+/// The value of the extended attribute `name` of the file at `path`, of at most `most` bytes; `None` if it has none.
 pub fn path_xattr(path: &Path, name: &OsStr, most: usize) -> io::Result<Option<Vec<u8>>> {
+    xattr_value("getxattr", most, |value| rustix::fs::getxattr(path, name, value))
+}
+
+fn xattr_value(
+    what: &'static str,
+    most: usize,
+    read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>,
+) -> io::Result<Option<Vec<u8>>> {
     let mut value = vec![0_u8; most];
-    let read = call(&Call::Look { what: "getxattr" }, || {
-        match rustix::fs::getxattr(path, name, value.as_mut_slice()) {
-            Ok(len) => Ok(Some(len)),
-            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
-            Err(errno) => Err(errno),
-        }
+    let len = call(&Call::Look { what }, || match read(&mut value) {
+        Ok(len) => Ok(Some(len)),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(errno) => Err(errno),
     })?;
-    Ok(read.map(|len| {
+    Ok(len.map(|len| {
         value.truncate(len);
         value
     }))
@@ -359,24 +354,24 @@ pub fn set_link_times_at(directory: impl AsFd, name: &Path, times: &Timestamps) 
     call(&what, || rustix::fs::utimensat(directory, name, times, AtFlags::SYMLINK_NOFOLLOW))
 }
 
-/// What the kernel says of an open file.
+/// Status of an open file (`fstat`).
 pub fn stat(file: impl AsFd) -> io::Result<Stat> {
     let file = file.as_fd();
     call(&Call::Look { what: "fstat" }, || rustix::fs::fstat(file))
 }
 
-/// What the kernel says of `name` in `directory`; a link is not followed.
+/// Status of `name` in `directory` (`fstatat`); a link is not followed.
 pub fn stat_at(directory: impl AsFd, name: &Path) -> io::Result<Stat> {
     let directory = directory.as_fd();
     call(&Call::Look { what: "fstatat" }, || rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW))
 }
 
-/// What the kernel says of the file at `path`, links followed.
+/// Status of the file at `path` (`stat`), links followed.
 pub fn stat_path(path: &Path) -> io::Result<Stat> {
     call(&Call::Look { what: "stat" }, || rustix::fs::stat(path))
 }
 
-/// What the kernel says of `name` in `directory`, with the time of its birth; of the open file `directory` where the flags say so.
+/// Status of `name` in `directory` with the time of its birth (`statx`), or of the open file `directory` with `EMPTY_PATH`.
 #[cfg(target_os = "linux")]
 pub fn statx(
     directory: impl AsFd,
@@ -404,7 +399,7 @@ pub fn names_in(directory: impl AsFd, name: &Path) -> io::Result<Vec<OsString>> 
     Ok(names)
 }
 
-/// Whether the effective user may do `access` to the file at `path`.
+/// Checks that the effective user has `access` to the file at `path`.
 pub fn check_access(path: &Path, access: Access) -> io::Result<()> {
     call(&Call::Look { what: "faccessat" }, || rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS))
 }
@@ -415,7 +410,7 @@ pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
     std::fs::canonicalize(path)
 }
 
-/// What the symbolic link `name` in `directory` leads to.
+/// Target of the symbolic link `name` in `directory`.
 pub fn read_link_at(directory: impl AsFd, name: &Path) -> io::Result<PathBuf> {
     let directory = directory.as_fd();
     let target =

@@ -11,17 +11,17 @@ use crate::journal::Journal;
 const SYNCED: &str = ".journal";
 const DRAFT: &str = ".open";
 
-/// Whether a file of this name is the journal of an item.
+/// Returns true for the name of a journal.
 pub(crate) fn is_journal(name: &str) -> bool {
     name.ends_with(SYNCED) || name.ends_with(DRAFT)
 }
 
-/// Whether a file of this name is a journal that was not whole yet.
+/// Returns true for the name of a journal that is still being written.
 pub(crate) fn is_unfinished(name: &str) -> bool {
     [SYNCED, DRAFT].iter().any(|ending| name.contains(&format!("{ending}.")))
 }
 
-/// Whether the folder of a process has items.
+/// Returns true if the directory of a process has items.
 pub(crate) fn has_items(folder: &OwnFolder) -> Result<bool> {
     Ok(folder.names()?.iter().any(|name| is_journal(name)))
 }
@@ -68,7 +68,7 @@ pub(crate) fn find_journal(folder: &OwnFolder, id: &str) -> Result<Option<Journa
     }
 }
 
-/// Whether nothing of item `id` was ever synced.
+/// Returns true if no journal of item `id` was ever synced.
 pub(crate) fn is_draft(folder: &OwnFolder, id: &str) -> Result<bool> {
     match folder.facts(format!("{id}{SYNCED}")) {
         Ok(_) => Ok(false),

@@ -71,7 +71,7 @@ fn is_image_lost(recovery: &Recovery<'_>) -> Result<bool> {
     }
 }
 
-/// Refuses an image whose length is not the one that was sealed: there is a way out of that, which the copy would not name.
+/// Refuses an image shorter than what was sealed, with a hint that the failed read of a copy would not have.
 fn check_image(recovery: &Recovery<'_>, image: &ImageSums) -> Result<()> {
     let held = open_image(recovery.folder, recovery.id)?;
     let last = image.held.last().map_or(0, |range| range.1);

@@ -245,7 +245,7 @@ impl ProcessRoom {
         }
     }
 
-    /// Whether a journal could not be removed.
+    /// Returns true if a journal could not be removed and is to be tried again.
     pub(crate) fn has_unremoved(&self) -> bool {
         !self.unremoved.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
@@ -364,7 +364,7 @@ pub(crate) fn other_host(name: &str) -> Option<&str> {
     (host != host_name() && boot != boot_id()).then_some(host)
 }
 
-/// The start of the machine in which the process of `folder` was begun.
+/// Boot ID in the name of a process's directory.
 pub(crate) fn boot_in(folder: &OwnFolder) -> Option<&str> {
     boot_of(folder.path().file_name()?.to_str()?)
 }
@@ -373,7 +373,7 @@ fn boot_of(name: &str) -> Option<&str> {
     Some(name.strip_prefix(PROCESS_PREFIX)?.split_once('@')?.0.rsplit_once('-')?.0)
 }
 
-/// Whether the process whose folder has this name was begun before the machine was started.
+/// Returns true if the process of the directory `name` ran before the last boot.
 pub(crate) fn is_of_other_boot(name: &str) -> bool {
     boot_of(name).is_some_and(|boot| boot != boot_id())
 }

@@ -142,7 +142,7 @@ pub(crate) fn facts_in(folder: &OwnFolder, id: &str) -> Result<Option<Destinatio
     }
 }
 
-/// Whether the update `id` has a file of facts, whatever is in it.
+/// Returns true if the update `id` has a file of facts, valid or not.
 pub(crate) fn has_facts(folder: &OwnFolder, id: &str) -> Result<bool> {
     match folder.facts(facts_name(id)) {
         Err(error) if is_gone(&error) => Ok(false),

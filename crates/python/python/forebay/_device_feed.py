@@ -49,7 +49,7 @@ class Copier(Protocol[Host, Target]):
 
 
 class Source(Protocol):
-    """Where batches come from, in order."""
+    """Ordered source of batches."""
 
     def poll(self) -> Any | None:
         """The next batch if it is there, and otherwise None."""

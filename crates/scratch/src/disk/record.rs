@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::call::Call;
 
-/// Sees the calls of a thread.
+/// Watcher of a thread's file-system calls.
 pub trait Watch {
     /// Called before each call; an error is what the call then returns instead of being made.
     fn before(&mut self, call: &Call<'_>) -> rustix::io::Result<()>;
@@ -26,7 +26,7 @@ thread_local! {
     static WATCHER: RefCell<Option<Rc<RefCell<dyn Watch>>>> = const { RefCell::new(None) };
 }
 
-/// Has `watcher` see the calls of this thread from now on, or nobody.
+/// Installs `watcher` for the calls of this thread, or removes it.
 pub fn watch(watcher: Option<Rc<RefCell<dyn Watch>>>) {
     WATCHER.set(watcher);
 }

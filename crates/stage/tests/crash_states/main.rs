@@ -1,4 +1,4 @@
-//! Every state that a crash can leave on the disk, recovered; every call that can fail, failed.
+//! Crash states of short programs, recovered; and their calls, each failed once.
 //!
 //! Programs of up to three steps are run, and the file-system calls of staging are recorded. After each call the machine or the process
 //! goes down: each state that the disk may then have is built, `recover` runs over it twice, and what is at the destination is compared

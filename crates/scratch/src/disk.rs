@@ -258,21 +258,24 @@ pub fn make_directories(path: &Path) -> io::Result<()> {
     }
 }
 
-fn sync_name_of(path: &Path) -> io::Result<()> {
-    sync_names_in(path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new(".")))
-}
-
-/// Waits until the names in the directory at `path` are on the disk, where the file system syncs directories and this user may open it.
-pub fn sync_names_in(path: &Path) -> io::Result<()> {
-    let opened = open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
-    match opened.and_then(sync_all) {
-        Err(error)
-            if [io::ErrorKind::InvalidInput, io::ErrorKind::PermissionDenied].contains(&error.kind()) =>
-        {
-            Ok(())
+/// Waits until the name of the directory at `path` is on the disk, where the file system syncs directories. Where this user may not read
+/// the directory above it, the whole file system is synced.
+pub fn sync_name_of(path: &Path) -> io::Result<()> {
+    let open_directory = |path| open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match open_directory(above).and_then(sync_all) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_directory(path).and_then(sync_file_system)
         }
         synced => synced,
     }
+}
+
+/// Waits until all that was written to the file system of an open file is on the disk.
+fn sync_file_system(file: impl AsFd) -> io::Result<()> {
+    let file = file.as_fd();
+    call(&Call::SyncFileSystem { file }, || rustix::fs::syncfs(file))
 }
 
 /// Makes the symbolic link `name` in `directory`, which leads to `target`.

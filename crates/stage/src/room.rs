@@ -304,7 +304,7 @@ impl RoomFolder {
         let alive = own.folder().create_new(ALIVE)?;
         // What is synced in the folder is lost with the folder's name.
         sync_folder(&area)?;
-        disk::sync_names_in(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
+        disk::sync_name_of(area.path()).map_err(|error| Error::from_io(error).at(area.path().display()))?;
         Ok(Self { area, _lock: lock, own, usage, alive, boot })
     }
 

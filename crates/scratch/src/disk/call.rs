@@ -27,6 +27,9 @@ pub enum Call<'a> {
     Sync {
         file: BorrowedFd<'a>,
     },
+    SyncFileSystem {
+        file: BorrowedFd<'a>,
+    },
     Rename {
         from_directory: BorrowedFd<'a>,
         from: &'a Path,

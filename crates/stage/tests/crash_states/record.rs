@@ -57,6 +57,8 @@ pub(crate) enum Change {
     Sync {
         inode: Inode,
     },
+    /// All changes so far are on the disk.
+    SyncAll,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,6 +198,7 @@ impl Watch for Recorder {
                 let inode = self.inode_of(file);
                 self.changes.push(Change::Sync { inode });
             }
+            Call::SyncFileSystem { .. } => self.changes.push(Change::SyncAll),
             Call::Rename { from_directory, from, to_directory, to } => {
                 let inode = self.original(before.unwrap().st_ino);
                 let (directory, from) = self.place(from_directory, from);

@@ -131,7 +131,7 @@ impl Disk {
                 }
             }
             Change::Rename { .. } | Change::Unlink { .. } => self.apply_name(change),
-            Change::Sync { .. } => {}
+            Change::Sync { .. } | Change::SyncAll => {}
         }
     }
 
@@ -252,7 +252,11 @@ impl Crash {
             }
         }
         let last_sync = |wanted: Inode| {
-            changes.iter().rposition(|change| matches!(change, Change::Sync { inode } if *inode == wanted))
+            changes.iter().rposition(|change| match change {
+                Change::Sync { inode } => *inode == wanted,
+                Change::SyncAll => true,
+                _ => false,
+            })
         };
         let mut touched: Vec<Inode> = Vec::new();
         let mut small: Vec<Inode> = Vec::new();
@@ -276,7 +280,7 @@ impl Crash {
                         touched.push(*inode);
                     }
                 }
-                Change::Sync { .. } => {}
+                Change::Sync { .. } | Change::SyncAll => {}
             }
         }
         for inode in touched {

@@ -171,13 +171,16 @@ impl Destination {
         Ok(FileStamp { len: 0, modified_ns: 0, ..stamp })
     }
 
-    /// Creates the file itself, empty, where there is none: `EEXIST` where there is one. The mode is masked as `open(2)` masks it.
-    pub(crate) fn claim(&self, mode: u32) -> Result<FileStamp> {
+    /// Creates the file itself, empty, where there is none, for an item that was begun at `created_ns`: `EEXIST` where there is one. The
+    /// mode is masked as `open(2)` masks it.
+    pub(crate) fn claim(&self, mode: u32, created_ns: u64) -> Result<FileStamp> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let made = disk::open_at(self.directory(), self.name(), flags, Mode::from_bits_truncate(mode));
-        made.map_err(Error::from_io)
-            .and_then(|file| FileStamp::of(&file))
-            .map_err(|error| error.at(self.path.display()))
+        let file = made.map_err(|error| Error::from_io(error).at(self.path.display()))?;
+        FileStamp::of(&file).map_err(|error| {
+            let _ = self.give_claim_back(None, created_ns);
+            error.at(self.path.display())
+        })
     }
 
     /// Removes the empty file by which an item that was begun at `created_ns` took the name, while it is that: `claim`, where the item came

@@ -148,7 +148,7 @@ impl ImageState {
         }
         // The journal says so before the name is taken: what a kill leaves of it is given back.
         if options.is_exclusive {
-            match place.claim(mode.requested) {
+            match place.claim(mode.requested, journal.created_ns) {
                 Ok(claim) => journal.claim = Some(claim),
                 Err(error) => {
                     room.remove_journal(&id);
@@ -383,6 +383,8 @@ impl ImageState {
     /// Removes the item from the area.
     pub(crate) fn remove(&self, inner: &mut ImageInner) {
         let room = &self.shared.room;
+        // Another item's change of the destination must not write it again.
+        inner.is_journalled = false;
         room.remove_journal(&self.id);
         room.remove(&image_name(&self.id));
         // What memory holds goes with its length; the descriptor may stay open for readers.

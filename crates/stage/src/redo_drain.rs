@@ -353,7 +353,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let opened = Arc::new(file.reopen().unwrap());
         let parts = (file.path().to_owned(), opened, StageOptions::default());
-        let state = RedoState::new(shared, parts.0, parts.1, parts.2, Default::default(), true);
+        let state = RedoState::new(shared, parts.0, parts.1, parts.2, Default::default(), true).unwrap();
         state.write(0, b"bytes").unwrap();
         let held = state.lock();
         let polled = Arc::clone(&state).poll(Instant::now(), false);

@@ -97,7 +97,7 @@ impl RedoFile {
             Default::default()
         };
         let (destination, file) = (self.destination.clone(), Arc::clone(&self.file));
-        Ok(RedoState::new(shared, destination, file, self.options.clone(), published, is_parent))
+        RedoState::new(shared, destination, file, self.options.clone(), published, is_parent)
     }
 
     /// Waits until all that the parent accepted before it forked this process is in the destination.

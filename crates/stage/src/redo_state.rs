@@ -111,7 +111,7 @@ impl RedoState {
         options: StageOptions,
         (facts, accepted): (Arc<OnceLock<FactsFile>>, Arc<AtomicU64>),
         has_lock: bool,
-    ) -> Arc<Self> {
+    ) -> Result<Arc<Self>> {
         let now = Instant::now();
         let inner = RedoInner {
             log: RedoLog::new(),
@@ -140,10 +140,10 @@ impl RedoState {
             change: None,
             is_closed: false,
         };
-        // A file that cannot even be looked at is nobody's.
-        let opened = FileStamp::of(&*file).unwrap_or_default();
+        // Without it, who opens the file again would not find what waits for it.
+        let opened = FileStamp::of(&*file).map_err(|error| error.at(destination.display()))?;
         let in_use = Arc::clone(&shared.files);
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             shared,
             id: update_id(&opened),
             destination,
@@ -158,7 +158,7 @@ impl RedoState {
             inner: Mutex::new(inner),
             changed: Condvar::new(),
             _in_use: in_use,
-        })
+        }))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, RedoInner> {

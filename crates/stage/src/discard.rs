@@ -10,7 +10,7 @@ use crate::{
     item_files::{find_journal, item_ids, remove_journal},
     item_name::WantedFile,
     journal::Journal,
-    room::{PROCESS_PREFIX, is_of_other_boot, other_host, remove_ours},
+    room::{PROCESS_PREFIX, is_of_other_boot, other_host, remove_if_empty},
     survey::facts_in,
 };
 
@@ -74,11 +74,7 @@ pub(crate) fn discard_deserted(area: &Arc<OwnFolder>, file: &WantedFile) -> Resu
                 discard_item(folder, &id, &journal, false)?;
             }
         }
-        if item_ids(folder)?.is_empty() {
-            held.remove_if_last(remove_ours);
-        } else {
-            held.leave();
-        }
+        remove_if_empty(&held);
     }
     Ok(())
 }

@@ -14,12 +14,12 @@ use forebay_source::{Error, ErrorKind, Result};
 use crate::{
     destination::Destination,
     discard::{discard_item, remove_item},
-    item_files::{find_journal, has_items, is_draft, item_ids, read_journal},
+    item_files::{find_journal, is_draft, item_ids, read_journal},
     journal::Journal,
     publication::{self, PublishOrder},
     recover_create, recover_update,
     recovery::{RecoverVerdict, Recovery, UpdateSibling},
-    room::{PROCESS_PREFIX, boot_in, is_of_other_boot, open_area, other_host, remove_ours},
+    room::{PROCESS_PREFIX, boot_in, is_of_other_boot, open_area, other_host, remove_if_empty},
     status::{DrainProgress, ItemKind, ItemStatus},
     survey::{damaged, process_folders, status_of},
 };
@@ -84,7 +84,8 @@ pub fn recover(
             }
         }
     }
-    let items = items_in_order(&deserted)?;
+    let is_same_boot = |journal: &Journal| !boot.is_empty() && boot == journal.boot;
+    let items = items_in_order(&deserted, &is_same_boot)?;
     let (items_left, bytes) = total_left(&items)?;
     let (items_left, bytes_done) = (Cell::new(items_left), Cell::new(0));
     let report = |added: u64| {
@@ -95,7 +96,6 @@ pub fn recover(
             bytes_done: bytes_done.get(),
         })
     };
-    let is_same_boot = |journal: &Journal| !boot.is_empty() && boot == journal.boot;
     // Before anything is applied: afterwards the destination is not as any of them left it.
     let siblings = siblings_of(&items, &is_same_boot)?;
     for (folder, id) in &items {
@@ -112,6 +112,8 @@ pub fn recover(
             },
             is_forced: options.apply.contains(id),
             siblings: siblings.get(&destination).map_or(&[], Vec::as_slice),
+            follows_refused_update: has_refused_update(&recovered, &destination),
+            items: &items,
             progress: &report,
         };
         recover_item(&recovery, journal, options, &mut recovered)?;
@@ -119,10 +121,10 @@ pub fn recover(
     }
     discard_superseded(&area, &items, options, &mut recovered)?;
     for held in &deserted {
-        if !options.dry_run && matches!(has_items(held.folder()), Ok(false)) {
-            held.remove_if_last(remove_ours);
-        } else {
+        if options.dry_run {
             held.leave();
+        } else {
+            remove_if_empty(held);
         }
     }
     Ok(recovered)
@@ -198,6 +200,10 @@ fn recover_item(
     let is_lost = !recovery.is_same_boot && is_draft(folder, id)?;
     let mut journal = match journal {
         Ok(journal) => journal,
+        // Nothing says for which destination it is: later items for the same one have to wait.
+        Err(error) if ![ErrorKind::Corrupt, ErrorKind::Unsupported].contains(&error.kind()) && !is_named => {
+            return Err(error);
+        }
         Err(error) => {
             let discards = is_named || is_lost && error.kind() == ErrorKind::Corrupt;
             let mut status = damaged(folder, id, true);
@@ -233,7 +239,11 @@ fn recover_item(
     }
     let done = match (&verdict, options.dry_run) {
         (RecoverVerdict::Refuse(_), _) | (_, true) => Ok(()),
-        (RecoverVerdict::Discard, false) => discard_item(folder, id, &journal, is_named),
+        (RecoverVerdict::Discard, false) => match journal.kind {
+            ItemKind::Create => Ok(()),
+            ItemKind::Update => recover_update::tell_what_it_left(recovery, &journal),
+        }
+        .and_then(|()| discard_item(folder, id, &journal, is_named)),
         (RecoverVerdict::Finish | RecoverVerdict::SealAnew, false) => match journal.kind {
             ItemKind::Create => recover_create::finish(recovery, &mut journal, seals_anew),
             ItemKind::Update => recover_update::finish(recovery, &journal),
@@ -253,12 +263,27 @@ fn recover_item(
     recovery.tell(0)
 }
 
-/// The items of all processes, the oldest first.
-fn items_in_order(deserted: &[SharedFolder]) -> Result<Vec<(Arc<OwnFolder>, String)>> {
+fn has_refused_update(recovered: &Recovered, destination: &Path) -> bool {
+    let is_one = |item: &ItemStatus| item.kind == ItemKind::Update && item.destination == destination;
+    recovered.refused.iter().any(is_one)
+}
+
+/// Items of all processes in the order of their recovery: new files that were never staged, then the others, the oldest first. One that
+/// was never staged may have taken the name of one that was, and gives it back.
+fn items_in_order(
+    deserted: &[SharedFolder],
+    is_same_boot: &dyn Fn(&Journal) -> bool,
+) -> Result<Vec<(Arc<OwnFolder>, String)>> {
     let mut items = Vec::new();
     for folder in deserted.iter().map(SharedFolder::folder) {
         for id in item_ids(folder)? {
-            let order = find_journal(folder, &id)?.map_or(u64::MAX, |journal| journal.order_ns());
+            let order = find_journal(folder, &id)?.map_or((true, u64::MAX), |journal| {
+                // What cannot be looked at is reported when its turn comes.
+                let was_never_staged = journal.kind == ItemKind::Create
+                    && recover_create::was_never_staged(folder, &id, &journal, is_same_boot(&journal))
+                        .unwrap_or(false);
+                (!was_never_staged, journal.order_ns())
+            });
             items.push((order, (Arc::clone(folder), id)));
         }
     }
@@ -309,5 +334,45 @@ fn check_names(options: &RecoverOptions, known: &[String]) -> Result<()> {
     match options.apply.iter().find(|name| options.discard.contains(name)) {
         Some(both) => Err(Error::invalid("is to be applied and discarded at once").at(both)),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{image_manifest::ImageSums, item_files::write_journal};
+
+    #[test]
+    fn a_name_that_a_file_took_which_was_never_staged_is_given_back_before_others_are_judged() {
+        let root = tempfile::tempdir().unwrap();
+        let area = Arc::new(OwnFolder::create_in(root.path(), "area").unwrap());
+        let (process, _) = SharedFolder::open(&area, "p-1", Duration::from_secs(9)).unwrap();
+        let journal = |order: u64, kind, image: Option<ImageSums>| Journal {
+            created_ns: order,
+            sealed_ns: image.as_ref().map_or(0, |_| order),
+            image,
+            ..Journal::new(kind, Path::new("/file"), String::new())
+        };
+        let journals = [
+            ("sealed-late", journal(4, ItemKind::Create, Some(ImageSums::default()))),
+            ("sealed", journal(1, ItemKind::Create, Some(ImageSums::default()))),
+            ("update", journal(2, ItemKind::Update, None)),
+            ("open", journal(3, ItemKind::Create, None)),
+            ("lost", journal(5, ItemKind::Create, Some(ImageSums::default()))),
+        ];
+        for (id, journal) in &journals {
+            write_journal(process.folder(), id, journal, true).unwrap();
+            if *id != "lost" {
+                process.folder().create_new(format!("{id}.data")).unwrap();
+            }
+        }
+        let ids = |is_same_boot| -> Vec<String> {
+            let items = items_in_order(std::slice::from_ref(&process), &|_| is_same_boot).unwrap();
+            items.into_iter().map(|(_, id)| id).collect()
+        };
+        assert_eq!(ids(false), ["open", "lost", "sealed", "update", "sealed-late"]);
+        assert_eq!(ids(true), ["open", "sealed", "update", "sealed-late", "lost"]);
     }
 }

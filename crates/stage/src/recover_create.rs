@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use forebay_scratch::disk;
+use forebay_scratch::{OwnFolder, disk};
 use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     image_manifest::ImageSums,
     image_state::{create_temporary, open_image},
     image_sums::{complete, read_verified, stretches, sums_of},
-    item_files::{find_journal, item_ids, write_journal},
+    item_files::{find_journal, is_draft, item_ids, write_journal},
     journal::Journal,
     pointer,
     publication::{self, PublishOrder, PublishTurn},
@@ -46,8 +46,13 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
         let held = open_image(recovery.folder, recovery.id)?;
         return Ok(forced_verdict(is_as_sealed(&held, image)?));
     }
-    if !recovery.is_same_boot && is_image_lost(recovery)? {
+    if !recovery.is_same_boot && is_image_lost(recovery.folder, recovery.id)? {
         return Ok(RecoverVerdict::Discard);
+    }
+    if recovery.follows_refused_update {
+        let what = "a write to the file that it replaces has to be recovered first";
+        let error = Error::new(ErrorKind::Unavailable, what);
+        return Ok(RecoverVerdict::Refuse(error.hint("decide about that one, and run this again")));
     }
     check_image(recovery, image)?;
     Ok(match publication::order(Some(recovery.area), &place, journal)? {
@@ -61,10 +66,21 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
     })
 }
 
+/// Returns true for a file that was never promised to anybody.
+pub(crate) fn was_never_staged(
+    folder: &OwnFolder,
+    id: &str,
+    journal: &Journal,
+    is_same_boot: bool,
+) -> Result<bool> {
+    let is_lost = || Ok(!is_same_boot && (is_draft(folder, id)? || is_image_lost(folder, id)?));
+    if journal.image.is_none() { Ok(!journal.is_program_image) } else { is_lost() }
+}
+
 /// Returns whether there is no image. The journal that says that a file is sealed may reach the disk before the image's name does; a file
 /// is staged when the directory is synced behind both, so a power loss takes the image of none that was promised.
-fn is_image_lost(recovery: &Recovery<'_>) -> Result<bool> {
-    match open_image(recovery.folder, recovery.id) {
+fn is_image_lost(folder: &OwnFolder, id: &str) -> Result<bool> {
+    match open_image(folder, id) {
         Ok(_) => Ok(false),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
         Err(error) => Err(error),

@@ -12,7 +12,7 @@ use rustix::{
 use crate::{
     batch::{DrainBatch, Truncation},
     facts_file::{DestinationFacts, FactsFile},
-    item_files::write_journal,
+    item_files::{find_journal, write_journal},
     journal::Journal,
     log_record::{FoundRecord, RecordKind, ScanDepth},
     pending::{PendingMap, PendingPiece},
@@ -21,7 +21,7 @@ use crate::{
     room::{ALIVE, number_in},
     segment::LogSegment,
     stamp::{FileStamp, is_regular, now_ns},
-    status::ItemState,
+    status::{ItemKind, ItemState},
     survey::{FoundSegment, facts_in, has_facts, segments_of},
 };
 
@@ -119,8 +119,38 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
         recovery.tell(len)?;
     }
     disk::sync_all(&file).map_err(Error::from_io)?;
-    // Where others had changed it, each of its updates is asked about.
-    if is_known { tell_siblings(recovery, FileStamp::of(&file)?) } else { Ok(()) }
+    // Where others had changed it, each of its items is asked about.
+    if !is_known {
+        return Ok(());
+    }
+    let stamp = FileStamp::of(&file)?;
+    tell_siblings(recovery, stamp)?;
+    tell_new_files(recovery, journal, stamp)
+}
+
+/// Tells the new files that wait for the destination what the process left there, before an update goes of which nothing is replayed.
+pub(crate) fn tell_what_it_left(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
+    match FileStamp::at(&journal.destination())? {
+        Some(stamp) if is_known(recovery, &stamp)? => tell_new_files(recovery, journal, stamp),
+        _ => Ok(()),
+    }
+}
+
+/// Tells the new files that are to replace the destination what it looks like now: others did not change it.
+fn tell_new_files(recovery: &Recovery<'_>, journal: &Journal, stamp: FileStamp) -> Result<()> {
+    for (folder, id) in recovery.items {
+        let Some(mut waiting) = find_journal(folder, id)? else { continue };
+        let replaces_it = waiting.expected.iter().flatten().any(|expected| expected.is_same_file(&stamp));
+        if waiting.kind == ItemKind::Create
+            && waiting.image.is_some()
+            && waiting.destination() == journal.destination()
+            && replaces_it
+        {
+            waiting.expected.push(Some(stamp));
+            write_journal(folder, id, &waiting, true)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether one of the processes that were killed left the destination so.

@@ -49,6 +49,10 @@ pub(crate) struct Recovery<'a> {
     pub(crate) is_forced: bool,
     /// The updates of the same destination that killed processes left, this one among them.
     pub(crate) siblings: &'a [UpdateSibling],
+    /// Whether an update of the same destination was refused before.
+    pub(crate) follows_refused_update: bool,
+    /// All items that killed processes left, in the order of their recovery.
+    pub(crate) items: &'a [(Arc<OwnFolder>, String)],
     pub(crate) progress: &'a dyn Fn(u64) -> ControlFlow<()>,
 }
 

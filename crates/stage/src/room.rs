@@ -283,12 +283,7 @@ impl ProcessRoom {
     pub(crate) fn leave(&self) {
         let Some(folder) = self.folder() else { return };
         self.retry_removals();
-        // A folder whose names cannot be read may have items.
-        if matches!(has_items(folder.own.folder()), Ok(false)) {
-            folder.own.remove_if_last(remove_ours);
-        } else {
-            folder.own.leave();
-        }
+        remove_if_empty(&folder.own);
     }
 }
 
@@ -326,12 +321,7 @@ impl RoomFolder {
         let is_candidate = |name: &str| name.starts_with(PROCESS_PREFIX) && other_host(name).is_none();
         let mut is_removed = false;
         for held in SharedFolder::deserted(&self.area, is_candidate) {
-            if matches!(has_items(held.folder()), Ok(false)) {
-                held.remove_if_last(remove_ours);
-                is_removed = true;
-            } else {
-                held.leave();
-            }
+            is_removed |= remove_if_empty(&held);
         }
         is_removed
     }
@@ -394,8 +384,20 @@ pub(crate) fn number_in(folder: &OwnFolder, name: &Path) -> u64 {
     }
 }
 
-/// Removes what a process has in its folder, without its journals.
-pub(crate) fn remove_ours(folder: &OwnFolder) {
+/// Removes the directory of a process that has no items left, or lets go of it; returns true if it was empty.
+pub(crate) fn remove_if_empty(held: &SharedFolder) -> bool {
+    // A directory whose names cannot be read may have items. A journal that a power loss brings back must not find half of its log gone.
+    let is_empty = matches!(has_items(held.folder()), Ok(false)) && sync_folder(held.folder()).is_ok();
+    if is_empty {
+        held.remove_if_last(remove_ours);
+    } else {
+        held.leave();
+    }
+    is_empty
+}
+
+/// Removes what a process has in its directory, without its journals.
+fn remove_ours(folder: &OwnFolder) {
     for name in folder.names().unwrap_or_default() {
         let is_ours = [USAGE, ALIVE].contains(&name.as_str())
             || [".log", ".facts", ".data"].iter().any(|ending| name.ends_with(ending))

@@ -260,7 +260,11 @@ pub(crate) fn check_failures(workload: &Workload, place: &Place, limits: Limits,
             let what = match run {
                 Ok(run) if run.failed.is_none() => None,
                 Ok(run) => check_failed_run(workload, &run, place)
-                    .or_else(|| check_power_loss(&run, place, limits, counts))
+                    .or_else(|| {
+                        // What a power loss leaves hardly depends on the error.
+                        let is_whole = limits.exhaustive >= 100 && *errno == errnos[0];
+                        check_power_loss(&run, place, is_whole, counts)
+                    })
                     .map(|what| (run.failed.unwrap_or_default(), what)),
 
                 Err(_) => Some((String::new(), "panicked".to_owned())),
@@ -313,11 +317,10 @@ fn check_failed_run(workload: &Workload, run: &Run, place: &Place) -> Option<Str
 }
 
 /// A power loss at the end of a run in which a call failed: what was promised all the same is there or refused.
-fn check_power_loss(run: &Run, place: &Place, limits: Limits, counts: &mut Counts) -> Option<String> {
+fn check_power_loss(run: &Run, place: &Place, is_whole: bool, counts: &mut Counts) -> Option<String> {
     let crash = Crash::after(&run.before, &run.changes);
-    let is_short = limits.exhaustive < 100;
     let states =
-        if is_short { crash.extremes() } else { crash.states(Limits { exhaustive: 8, sampled: 2 }, 1) };
+        if is_whole { crash.states(Limits { exhaustive: 8, sampled: 2 }, 1) } else { crash.extremes() };
     let range = run.range(run.changes.len(), true);
     for disk in states {
         counts.states += 1;

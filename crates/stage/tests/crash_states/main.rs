@@ -80,14 +80,28 @@ fn sample(all: Vec<Workload>, count: usize) -> Vec<Workload> {
     all.into_iter().step_by(step).collect()
 }
 
+/// Programs in whose states the long run found faults.
+fn found() -> Vec<Workload> {
+    use Step::{Create, CreateFull, CreateNew, Recover, Unlink, Update};
+    let of = |steps: &[Step], is_there| Workload { steps: steps.to_vec(), is_there, is_paused: true };
+    vec![
+        of(&[Update, Create], true),
+        of(&[Update, Recover], true),
+        of(&[CreateNew, Update], false),
+        of(&[Create, Unlink], true),
+        of(&[CreateFull, Update, Update], true),
+    ]
+}
+
 fn chosen() -> (Vec<Workload>, Limits) {
     let mut all = workloads(1);
     if is_deep() {
         all.extend(workloads(2));
-        all.extend(sample(workloads(3), 101));
+        all.extend(sample(workloads(3), 211));
         (all, Limits { exhaustive: 1024, sampled: 256 })
     } else {
         all.extend(sample(workloads(2), 13));
+        all.extend(found());
         (all, Limits { exhaustive: 64, sampled: 16 })
     }
 }

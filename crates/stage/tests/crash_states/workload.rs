@@ -431,4 +431,4 @@ impl Run {
 }
 
 /// The errors of calls that are made to fail.
-pub(crate) const ERRNOS: [Errno; 5] = [Errno::NOSPC, Errno::IO, Errno::ACCESS, Errno::MFILE, Errno::INTR];
+pub(crate) const ERRNOS: [Errno; 5] = [Errno::NOSPC, Errno::ACCESS, Errno::IO, Errno::MFILE, Errno::INTR];

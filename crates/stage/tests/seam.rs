@@ -41,7 +41,7 @@ fn calls(line: &str) -> Vec<String> {
 
 #[test]
 fn no_file_system_call_passes_the_seam_by() {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let sources = "src";
     let mut looked_at = 0;
     for entry in fs::read_dir(sources).unwrap() {
         let path = entry.unwrap().path();

@@ -139,7 +139,7 @@ for short, flavour in CDF.items():
     classic(f"{short}_only_record", flavour, ("a", "i2", ("t", "x")))
 def silo_seeds(to):
     """Files as libsilo writes them, by the program of the tests."""
-    writer = pathlib.Path(__file__).parents[1] / "tests/python/formats/silo_writer.c"
+    writer = pathlib.Path(__file__).parents[1] / "python/tests/formats/silo_writer.c"
     to.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         made = pathlib.Path(made)

@@ -18,13 +18,13 @@ is_ready() { [[ -e $LOADER_VENV/ready ]] && "$LOADER_VENV/bin/python" -c '' 2>/d
 
 # Puts forebay's Python package as it is in this clone into the folder $1.
 install_forebay() {
-    if [[ ! -e $ROOT/crates/python/Cargo.toml ]]; then
-        say "crates/python is not there: forebay itself is left out, and only limits and peers are measured"
+    if [[ ! -e $ROOT/python/Cargo.toml ]]; then
+        say "python is not there: forebay itself is left out, and only limits and peers are measured"
         return
     fi
     say "building the Python package"
     "$LOADER_VENV/bin/maturin" build --quiet --release --compatibility linux \
-        --manifest-path "$ROOT/crates/python/Cargo.toml" --interpreter "$LOADER_VENV/bin/python" --out "$1/wheel"
+        --manifest-path "$ROOT/python/Cargo.toml" --interpreter "$LOADER_VENV/bin/python" --out "$1/wheel"
     "$LOADER_VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps \
         --target "$1/site" "$1"/wheel/*.whl
     export PYTHONPATH=$1/site

@@ -8,5 +8,5 @@ use_cache
 rm -rf "$CACHE"/{venv,builder,matrix,vectors,demo,peers,mpi}-* "$CACHE"/{target,bench,fuzz,fuzz-target,tools} \
     "$CACHE"/debian11-* "$CACHE"/arm64-* "$CACHE"/{release,zig,zigbuild}
 rm -f "$CACHE"/{venv,builder,matrix,demo,peers,mpi,debian11,arm64}.lock
-rm -rf "$ROOT"/dist "$ROOT"/crates/python/licenses
+rm -rf "$ROOT"/dist "$ROOT"/python/licenses
 rmdir "$CACHE" 2>/dev/null || true

@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 # Runs the tests of configurations that $1 selects.
 run_tests() {
     FOREBAY_BIN=$forebay "$FOREBAY_PYTHON" -m pytest -q --durations=0 --durations-min=1 -p no:cacheprovider -k "$1" \
-        "$ROOT/tests/python/test_bench_configurations.py"
+        "$ROOT/python/tests/test_bench_configurations.py"
 }
 
 use_setup

@@ -2,7 +2,7 @@
 # The long checks of the HDF5 plug-ins and of staged writes, at most an hour: deep-hdf5.sh [PART…], all parts unless some are named.
 # FOREBAY_LONG=1 is what the tests go by.
 #   suites   h5py's, netCDF4's and PyTables' own tests and HDF5's h5_api_test: natively, through the driver, the connector, both
-#   python   the tests of the plug-ins and of staging in tests/python, in their long versions: more kills, longer sequences
+#   python   the tests of the plug-ins and of staging in python/tests, in their long versions: more kills, longer sequences
 #   crash    200 kills each of processes that write new files and that update one in place; 200 more are among the tests of `python`
 #   ranks    four ranks of a parallel HDF5 that is not thread safe
 set -euo pipefail
@@ -50,7 +50,7 @@ deep_python() {
     (cd "$ROOT" && cargo build --quiet -p forebay-cli)
     say "tests of the plug-ins and of staging, long"
     FOREBAY_BIN=$CARGO_TARGET_DIR/debug/forebay PYTHONPATH=$site within "$FOREBAY_PYTHON" -m pytest -q --numprocesses 2 --dist worksteal \
-        "$ROOT"/tests/python/test_hdf5*.py "$ROOT"/tests/python/test_stage*.py
+        "$ROOT"/python/tests/test_hdf5*.py "$ROOT"/python/tests/test_stage*.py
 }
 
 deep_crash() {

@@ -13,4 +13,4 @@ say "building the Python package"
 "$FOREBAY_PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target "$temporary/site" "$temporary"/wheel/forebay-*.whl
 export PYTHONPATH=$temporary/site FOREBAY_CACHE=$temporary/index OMP_NUM_THREADS=1
 mkdir -p "$CACHE/bench"
-"$FOREBAY_PYTHON" "$ROOT/tests/python/memory_tree.py" "$CACHE/bench" --cgroup "$@"
+"$FOREBAY_PYTHON" "$ROOT/python/tests/memory_tree.py" "$CACHE/bench" --cgroup "$@"

@@ -16,7 +16,7 @@ run_programs() {
     command -v javac >/dev/null || install_packages default-jdk-headless
     command -v go >/dev/null || install_packages golang-go
     command -v musl-gcc >/dev/null || install_packages musl-tools
-    PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses 2 --dist worksteal "$ROOT"/tests/python/test_run_*.py
+    PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses 2 --dist worksteal "$ROOT"/python/tests/test_run_*.py
 }
 
 run_library() {
@@ -40,7 +40,7 @@ run_own() {
     say "the package's own tests inside forebay run, their files in $folder"
     # Tests that start such runs themselves, and those of other mounts and hosts, have nothing to do with where files lie.
     PYTHONPATH=$site TMPDIR=$folder/t FOREBAY_LONG='' "$FOREBAY_BIN" run --origin "$folder" --tier mem:1GiB -- \
-        "$FOREBAY_PYTHON" -m pytest -q --numprocesses 2 --dist worksteal --basetemp "$folder/t/p" "$ROOT/tests/python" \
+        "$FOREBAY_PYTHON" -m pytest -q --numprocesses 2 --dist worksteal --basetemp "$folder/t/p" "$ROOT/python/tests" \
         --ignore-glob='*test_run_*' --ignore-glob='*hosts*' --ignore-glob='*test_release*'
 }
 

@@ -42,14 +42,14 @@ deep_filters() {
     use_setup
     cd "$ROOT"
     local vectors temporary
-    vectors=$CACHE/vectors-$(hash_of crates/filter/tests/make_vectors.py tests/requirements.txt)
+    vectors=$CACHE/vectors-$(hash_of crates/engine/filter/tests/make_vectors.py tests/requirements.txt)
     if [[ ! -d $vectors ]]; then
         say "making large filter vectors in $vectors"
         temporary=$vectors.$$.part
         # shellcheck disable=SC2064
         trap "rm -rf '$temporary'" EXIT
         mkdir -p "$temporary"
-        "$FOREBAY_PYTHON" crates/filter/tests/make_vectors.py "$temporary" --large
+        "$FOREBAY_PYTHON" crates/engine/filter/tests/make_vectors.py "$temporary" --large
         mv -T "$temporary" "$vectors" 2>/dev/null || rm -rf "$temporary"
         trap - EXIT
     fi

@@ -6,6 +6,6 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 find_python
-mkdir -p "$ROOT/crates/python/licenses"
-cp "$ROOT"/LICENSE* "$ROOT/crates/python/licenses/"
-"$PYTHON" "$ROOT/scripts/third_party.py" forebay-python "$ROOT/crates/python/licenses/THIRD-PARTY.txt"
+mkdir -p "$ROOT/python/licenses"
+cp "$ROOT"/LICENSE* "$ROOT/python/licenses/"
+"$PYTHON" "$ROOT/scripts/third_party.py" forebay-python "$ROOT/python/licenses/THIRD-PARTY.txt"

@@ -24,10 +24,10 @@ RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 say "tests that SEMANTICS.md names"
 # shellcheck disable=SC2016  # backquotes of Markdown
 grep -oE '`[a-z0-9]+(_[a-z0-9]+){3,}`' SEMANTICS.md | tr -d '`' | sort -u | while read -r name; do
-    grep -rqE --include='*.rs' --include='*.py' "(fn|def) $name\\b" crates tests || die "SEMANTICS.md names '$name', and no test is called so"
+    grep -rqE --include='*.rs' --include='*.py' "(fn|def) $name\\b" crates python tests || die "SEMANTICS.md names '$name', and no test is called so"
 done
 say "paths of one clone, compiled in"
-! grep -rn --include='*.rs' 'env!("CARGO_MANIFEST_DIR")' crates || die "clones share a build: say it relative to the crate, where tests run"
+! grep -rn --include='*.rs' 'env!("CARGO_MANIFEST_DIR")' crates python || die "clones share a build: say it relative to the crate, where tests run"
 if command -v shellcheck >/dev/null; then
     say "shellcheck"
     shellcheck -x scripts/*.sh .ci/run

@@ -34,7 +34,7 @@ try_crates() {
 pack_sources() {
     say "the source archive"
     "$ROOT/scripts/licences.sh"
-    (cd "$ROOT/crates/python" && "$VENV/bin/maturin" sdist --out "$dist")
+    (cd "$ROOT/python" && "$VENV/bin/maturin" sdist --out "$dist")
     rm -rf "$unpacked"
     mkdir -p "$unpacked"
     tar xf "$dist/forebay-$version.tar.gz" -C "$unpacked" --strip-components 1
@@ -76,7 +76,7 @@ build() {
     say "the command for $machine"
     # By maturin too, which packs it as a wheel: linked by another tool, all of it would be compiled again.
     rm -rf "$work/command"
-    build_wheel "$1" crates/cli "$work/command"
+    build_wheel "$1" crates/fronts/cli "$work/command"
     mkdir -p "$folder"
     (cd "$folder" && "$FOREBAY_PYTHON" -m zipfile -e "$work"/command/*.whl .)
     mv "$folder"/*.data/scripts/forebay "$folder/forebay"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests of ranks under one MPI: test-mpi.sh NAME RANKS… [-- CHECK…], as `test-mpi.sh mpich5 1 2 4`; scripts/mpi.sh has the names.
-# Checks are those of crates/mpi/examples/mpi_ranks.rs; without any, those that every change has to pass.
+# Checks are those of crates/ranks/mpi/examples/mpi_ranks.rs; without any, those that every change has to pass.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"

@@ -95,6 +95,6 @@ export FOREBAY_CAPI
 say "tests of the Python package"
 # Most of them wait for processes they started: one more at a time than there are processors.
 FOREBAY_BIN=$forebay PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses "$(($(nproc) < 4 ? $(nproc) + 1 : 4))" \
-    --dist worksteal "$ROOT/tests/python"
+    --dist worksteal "$ROOT/python/tests"
 say "TensorFlow, JAX, Dask, Ray"
 FOREBAY_BIN=$forebay "$ROOT/scripts/test-frameworks.sh" "$site"

@@ -30,8 +30,8 @@ fi
 "$ROOT/scripts/licences.sh"
 declare -a plugin_flags=()
 if [[ $profile == release ]]; then plugin_flags=(--release); fi
-"$ROOT/scripts/plugins.sh" "${plugin_flags[@]}" "$ROOT/crates/python/python/forebay/hdf5" >/dev/null
-cd "$ROOT/crates/python"
+"$ROOT/scripts/plugins.sh" "${plugin_flags[@]}" "$ROOT/python/forebay/hdf5" >/dev/null
+cd "$ROOT/python"
 mkdir -p "$folder"
 rm -f "$folder"/forebay-*.whl
 "$builder/bin/maturin" build --quiet --profile "$profile" --locked --interpreter "$builder/bin/python" --out "$folder"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Ranks on emulated hosts: mpi_namespaces.sh RANKS CHECK…, one rank in each of RANKS network namespaces joined by a switch, under MPICH
 # over TCP. The bytes that the interfaces counted are compared with those that ranks read: nothing goes past the wire. Needs root.
-# Checks are those of crates/mpi/examples/mpi_ranks.rs.
+# Checks are those of crates/ranks/mpi/examples/mpi_ranks.rs.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/env.sh"

@@ -1,4 +1,4 @@
-/* Calls of forebay.h, one group for each first argument; tests/python/test_capi.py compares what they print and write. */
+/* Calls of forebay.h, one group for each first argument; python/tests/test_capi.py compares what they print and write. */
 #include <forebay.h>
 
 #include <pthread.h>

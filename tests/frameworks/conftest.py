@@ -13,7 +13,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-_beside = Path(__file__).parents[1] / "python" / "conftest.py"
+_beside = Path(__file__).parents[2] / "python" / "tests" / "conftest.py"
 _spec = importlib.util.spec_from_file_location("package_fixtures", _beside)
 assert _spec is not None and _spec.loader is not None
 _package = importlib.util.module_from_spec(_spec)

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use forebay::{Error, ErrorKind, source::Event};
+use forebay::{Error, ErrorKind, process::Event};
 use pyo3::{
     create_exception, exceptions,
     prelude::*,
@@ -186,7 +186,7 @@ fn kind_of(word: &str) -> ErrorKind {
 /// All are shown, also where one of them is an error to the program: none is given a second time.
 pub(crate) fn show_warnings(py: Python<'_>) -> PyResult<()> {
     let shown: Vec<PyResult<()>> =
-        forebay::source::take_warnings().into_iter().map(|event| show_warning(py, event)).collect();
+        forebay::process::take_warnings().into_iter().map(|event| show_warning(py, event)).collect();
     shown.into_iter().collect()
 }
 

@@ -124,14 +124,14 @@ fn expanded_files(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<String>> {
 /// What this process may take of the node's memory budget, and who in it has taken how much, as JSON.
 #[pyfunction]
 fn memory_report() -> PyResult<String> {
-    serde_json::to_string(&forebay::source::ledger().report()).map_err(|error| error::misread(&error))
+    serde_json::to_string(&forebay::process::ledger().report()).map_err(|error| error::misread(&error))
 }
 
 /// Says that this process is one of `count` workers that divide what it may take, which are called `pool` among those of the
 /// same parent.
 #[pyfunction]
 fn set_workers(count: u64, pool: u64) {
-    forebay::source::ledger().set_workers(count, pool);
+    forebay::process::ledger().set_workers(count, pool);
 }
 
 /// The bytes of a size as people write it.

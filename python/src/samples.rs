@@ -14,7 +14,7 @@ use forebay::{
     batch::FieldArray,
     container::{Dtype, Member, cf::ValueKind},
     loader::FieldFacts,
-    source::Histogram,
+    process::Histogram,
     tier::{Policy, Tiered},
 };
 use pyo3::{prelude::*, types::PyBytes};

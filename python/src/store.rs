@@ -23,7 +23,7 @@ use forebay::{
     fill_store,
     loader::set_identity,
     plan::SetIdentity,
-    source::PerProcess,
+    process::PerProcess,
     store::{Balance, Comm, Filling, GET_PATIENCE, SampleLens, ShardPlace, Store, StoreOptions, Wait},
     store_options_within,
     transform::FieldForm,

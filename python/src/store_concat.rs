@@ -8,7 +8,7 @@ use std::{
 use forebay::{
     Error, Feed, Options, StoreConcat,
     batch::{Backing, BatchMaker},
-    source::PerProcess,
+    process::PerProcess,
     store::GET_PATIENCE,
     transform::FieldForm,
 };

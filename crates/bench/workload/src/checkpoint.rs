@@ -2,7 +2,7 @@
 //!
 //! Ranks are numbered with tensor parallelism innermost: `tp = rank mod TP`, `pp = rank div TP mod PP`, `dp = rank div (TP PP)`.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{

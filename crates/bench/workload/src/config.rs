@@ -29,7 +29,7 @@ mod section;
 mod value;
 mod yaml;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{config::node::ConfigNode, suite::Suite, workload::Workload};
 

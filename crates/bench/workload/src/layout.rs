@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::workload::{Compression, DatasetSpec, FileFormat, FileNaming, Workload};

@@ -18,7 +18,7 @@ mod samples;
 mod shuffle;
 mod trace;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use self::{
     dealing::{BatchDealing, batches_of, range_of},

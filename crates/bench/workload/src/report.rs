@@ -21,7 +21,7 @@ mod sweep;
 mod time;
 mod unit;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{

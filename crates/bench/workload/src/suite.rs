@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use forebay_source::Error;
+use forebay_process::Error;
 
 use crate::workload::Workload;
 

@@ -9,7 +9,7 @@
 //! to a staging area.
 
 use flate2::Crc;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     checkpoint::{CheckpointFile, TensorSpec},

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
-use forebay_source::ErrorKind;
+use forebay_process::ErrorKind;
 use forebay_workload::{
     Compression, ConfigOptions, ConfigSyntax, ElementType, FileFormat, FileNaming, Framework, LoaderKind,
     RankPosition, RankShare, ShuffleMode, Split, Suite, TimeDistribution, UnsupportedEntry, Workload,

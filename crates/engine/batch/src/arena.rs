@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use self::{memory_block::MemoryBlock, recent_lens::RecentLens};
 use crate::backing::{ALIGNMENT, Backing, LONG, PlainBacking, RegionUse, full};

@@ -7,7 +7,7 @@ use std::{
     ptr::{self, NonNull},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// What vector units and devices like best.

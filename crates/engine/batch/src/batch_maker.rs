@@ -3,7 +3,7 @@
 use std::fmt;
 
 use forebay_plan::{Epoch, SetIdentity};
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     field_array::{FieldArray, Verify},

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, fmt, sync::Arc};
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     arena::{Arena, Buffer, LentBlock, side_by_side},

@@ -7,7 +7,7 @@
 use std::{ffi::c_void, ptr::NonNull, sync::Arc};
 
 use forebay_container::{Dtype, Number, cf::ValueKind};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::field_array::FieldArray;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use forebay_container::{Dtype, cf::ValueKind};
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::arena::Buffer;
 

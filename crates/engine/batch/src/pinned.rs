@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use forebay_source::Result;
+use forebay_process::Result;
 use serde::Serialize;
 
 use crate::backing::{Backing, PlainBacking, RegionUse};

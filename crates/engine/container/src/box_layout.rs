@@ -9,7 +9,8 @@
 
 use std::cmp::Ordering;
 
-use forebay_source::{ByteRange, Error, Result};
+use forebay_process::{Error, Result};
+use forebay_source::ByteRange;
 
 use crate::{Boxes, ChunkTable, Extent, Extents, Filter, Grid, SourceIndex, Variable, shape::product};
 

@@ -12,7 +12,7 @@
 mod calendar;
 mod time;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{Array, Number, Scalar, Variable};

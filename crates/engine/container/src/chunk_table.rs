@@ -1,6 +1,7 @@
 //! Where the chunks of a variable lie, one by one or at equal distances.
 
-use forebay_source::{ByteRange, Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::ByteRange;
 use serde::{Deserialize, Serialize};
 
 use crate::SourceIndex;

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use forebay_source::{Error, ErrorKind, Locator, Result, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{Locator, SourceId};
 use serde::{Deserialize, Serialize};
 
 use crate::{Attribute, Extents, Mapping, Variable};

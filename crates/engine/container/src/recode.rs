@@ -1,6 +1,6 @@
 //! Integers that stand for names, recoded from the table of one file to the table of all.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     Number,

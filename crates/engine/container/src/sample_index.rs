@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, ops::Range, sync::Arc};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{Span, repeated::RepeatedBox, series::SeriesPart, window_axis::WindowAxis};
 

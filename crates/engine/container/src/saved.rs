@@ -4,7 +4,7 @@
 //! magic 8 │ version 4 │ CRC32C of the rest 4 │ container, in postcard's encoding
 //! ```
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::Container;
 

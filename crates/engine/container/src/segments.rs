@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use forebay_source::{ByteRange, Error, Result};
+use forebay_process::{Error, Result};
+use forebay_source::ByteRange;
 use serde::{Deserialize, Serialize};
 
 use crate::SourceIndex;

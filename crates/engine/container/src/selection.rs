@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 /// A regular part of one axis.

@@ -6,7 +6,8 @@
 //! A chunk that was never written has both numbers all ones. The index may also stand at the start. A description says
 //! which shards there are and how their indexes are stored; an index is read when a chunk of its shard is first needed.
 
-use forebay_source::{ByteRange, Error, Result};
+use forebay_process::{Error, Result};
+use forebay_source::ByteRange;
 use serde::{Deserialize, Serialize};
 
 use crate::{ByteOrder, ChunkTable, Extent, Grid, Selection, shape::product};

@@ -9,7 +9,7 @@
 //! Numbers are little-endian, as the machine was that wrote them.
 
 use crate::error::copy_whole;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 #[cfg(feature = "zfp")]
 use zfp_rs::{ZfpConfig, ZfpDimensionality, ZfpScalarType, ZfpStreamAlignment};
 

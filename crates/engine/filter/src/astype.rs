@@ -1,6 +1,6 @@
 //! Numbers stored as another type.
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::stored_number::{StoredNumber, map};
 

@@ -1,6 +1,6 @@
 //! Reading numbers packed bit by bit, the highest bit first.
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::error::ended_early;
 

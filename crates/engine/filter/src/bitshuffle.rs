@@ -7,7 +7,7 @@
 //! The tail is the last elements that make no group of eight, as they are.
 
 use crate::error::{too_long, unsupported};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::byte_cursor::ByteCursor;
 use super::shuffle::unshuffle;

@@ -5,7 +5,7 @@
 //! ```
 //! A block is shuffled as a whole; its streams are the byte lanes of its elements, or the one stream it is.
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::error::too_long;
 

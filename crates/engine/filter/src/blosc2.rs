@@ -1,6 +1,6 @@
 //! Filter 32026: a Blosc 2 frame with one chunk, whose blocks may tile an n-dimensional box.
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::error::too_long;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::ByteOrder;
 

@@ -1,7 +1,7 @@
 //! Filter 307: a bzip2 stream.
 
 use bzip2::{Decompress, Status};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::error::{ended_early, too_long};
 

@@ -1,6 +1,6 @@
 //! A checksum behind the bytes, or before them.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::error::{copy_whole, ended_early};
 

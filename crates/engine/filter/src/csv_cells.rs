@@ -1,7 +1,7 @@
 //! Rows of CSV text, turned into numbers.
 
 use csv::{ByteRecord, ReaderBuilder};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::{CsvRows, error::too_long};
 

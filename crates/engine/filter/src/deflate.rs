@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use libdeflater::{DecompressionError, Decompressor, crc32};
 
 use crate::error::too_long;

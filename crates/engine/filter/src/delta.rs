@@ -1,6 +1,6 @@
 //! Numbers stored as their distance from the one before.
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::stored_number::{NumberValue, StoredNumber, map};
 

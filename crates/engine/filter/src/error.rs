@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 /// The error for a filter, or a kind of stream, that cannot be undone.
 pub(crate) fn unsupported(what: impl Into<String>) -> Error {

@@ -1,6 +1,6 @@
 //! One step of a chunk's encoding, as plain data that can be saved and sent.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{

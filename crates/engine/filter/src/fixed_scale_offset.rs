@@ -1,6 +1,6 @@
 //! Numbers stored as `(number - offset) * scale`, numcodecs' fixed scale and offset.
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::stored_number::{NumberValue, StoredNumber, map};
 

@@ -1,6 +1,6 @@
 //! Filter 3: a checksum behind the bytes.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::error::{copy_whole, ended_early};
 

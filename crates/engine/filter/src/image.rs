@@ -6,7 +6,7 @@
 use std::io::Cursor;
 
 use crate::error::too_long;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use png::{Limits, Transformations};
 
 use super::jpeg;

@@ -22,7 +22,7 @@ mod scan;
 #[expect(clippy::cast_possible_truncation, reason = "a mean of samples is one")]
 mod upsample;
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 pub(crate) use header::JpegHeader;
 use scan::Scans;

@@ -17,7 +17,7 @@
 //! # let stored = { let mut s = stored.to_vec(); s.truncate(8); s.extend(forebay_filter::fletcher32(&s).to_le_bytes()); s };
 //! undo_all(&filters, 0, &stored, &mut elements, &mut Scratch::default())?;
 //! assert_eq!(elements, [1, 2, 3, 4, 5, 6, 7, 8]);
-//! # Ok::<(), forebay_source::Error>(())
+//! # Ok::<(), forebay_process::Error>(())
 //! ```
 //!
 //! | file | idea |

@@ -1,7 +1,7 @@
 //! One LZ4 block behind its decoded length, as numcodecs writes it.
 
 use crate::error::too_long;
-use forebay_source::Result;
+use forebay_process::Result;
 
 use super::byte_cursor::ByteCursor;
 use super::lz4_blocks::decode_block;

@@ -5,7 +5,7 @@
 //! ```
 
 use crate::error::too_long;
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use lz4_flex::block;
 
 use super::byte_cursor::ByteCursor;

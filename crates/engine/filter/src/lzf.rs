@@ -1,7 +1,7 @@
 //! Filter 32000: LZF.
 
 use crate::error::too_long;
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::byte_cursor::ByteCursor;
 

@@ -4,7 +4,7 @@ use crate::{
     error::{ended_early, too_long},
     protobuf::{Wire, tag, varint},
 };
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// What a list in a protocol buffer holds.

@@ -4,7 +4,7 @@
 //! that is walked anew for each element.
 
 use crate::error::{copy_whole, too_long};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::bit_reader::Bits;
 

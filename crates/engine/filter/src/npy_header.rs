@@ -1,6 +1,6 @@
 //! An NPY header before the values, which must be the one that was described.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::error::{copy_whole, ended_early};
 

@@ -1,7 +1,7 @@
 //! Booleans as bits, the highest first, behind a byte that says how many bits at the end mean
 //! nothing.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::error::{ended_early, too_long};
 

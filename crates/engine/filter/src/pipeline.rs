@@ -1,6 +1,6 @@
 //! A chunk's filters undone one after the other, the last first.
 
-use forebay_source::{Error, Result, WorkMemory};
+use forebay_process::{Error, Result, WorkMemory};
 
 use crate::Filter;
 
@@ -86,7 +86,7 @@ fn expect_full(written: usize, wanted: usize) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use forebay_source::ErrorKind;
+    use forebay_process::ErrorKind;
 
     use super::*;
 

@@ -5,7 +5,7 @@
 //! ```
 
 use crate::error::{copy_whole, ended_early, too_long, unsupported};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::bit_reader::Bits;
 use super::byte_cursor::ByteCursor;

@@ -1,7 +1,7 @@
 //! Filter 2: bytes of equal weight gathered.
 
 use crate::error::too_long;
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::weave;
 

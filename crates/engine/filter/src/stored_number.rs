@@ -1,7 +1,7 @@
 //! Numbers of any type in the filters that compute with them.
 
 use crate::error::too_long;
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{ByteOrder, Number};

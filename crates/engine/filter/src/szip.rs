@@ -7,7 +7,7 @@
 //! bytes before all the second ones.
 
 use crate::error::too_long;
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::bit_reader::Bits;
 use super::byte_cursor::ByteCursor;

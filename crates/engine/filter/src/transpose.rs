@@ -1,6 +1,6 @@
 //! The axes of a chunk in another order, as Zarr's `transpose` codec and Fortran order have it.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::error::too_long;
 

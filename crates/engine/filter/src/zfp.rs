@@ -1,7 +1,7 @@
 //! Filter 32013: a ZFP stream whose header stands in the parameters, behind a word with versions.
 
 use crate::error::{too_long, unsupported};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use zfp_rs::{
     ZfpBitStream, ZfpConfig, ZfpDecompressionError, ZfpFieldMut, ZfpHeaderMask, ZfpScalar, ZfpScalarType,
 };

@@ -3,9 +3,9 @@
 #[cfg(feature = "zstd")]
 use std::cell::RefCell;
 
-use forebay_source::Result;
+use forebay_process::Result;
 #[cfg(feature = "zstd")]
-use {crate::error::too_long, forebay_source::Error, zstd::bulk::Decompressor};
+use {crate::error::too_long, forebay_process::Error, zstd::bulk::Decompressor};
 
 #[cfg(feature = "zstd")]
 thread_local! {

@@ -25,7 +25,7 @@ mod kind;
 mod record;
 mod series;
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::{Format, Found};
 use forebay_container::Container;

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// Folders of the dynamic linker that no configuration names.
 const SYSTEM: [&str; 8] = [

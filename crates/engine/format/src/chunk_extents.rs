@@ -4,7 +4,8 @@
 //! not take ten thousand requests.
 
 use forebay_container::{Extent, Extents, Grid, InShard, Selection, ShardIndex, Shards, Variable};
-use forebay_source::{ByteRange, Error, ErrorKind, Result, SourceExt, run_concurrently};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, SourceExt, run_concurrently};
 
 use crate::Opened;
 

@@ -10,7 +10,8 @@ mod header;
 use std::io::Read;
 
 use csv::{ByteRecord, ReaderBuilder};
-use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Source, SourceExt};
 
 use crate::{Format, Found};
 use columns::{CellKind, CsvColumn};

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use forebay_source::{Error, Result, WorkMemory};
+use forebay_process::{Error, Result, WorkMemory};
 
 use forebay_container::{Extent, Variable, native};
 use forebay_filter::{Scratch, scratch_len, undo_all};
@@ -88,7 +88,7 @@ fn decode(
 
 fn too_large(chunk_len: u64) -> Error {
     let what = format!("no memory for a chunk of {chunk_len} bytes");
-    Error::new(forebay_source::ErrorKind::Full, what)
+    Error::new(forebay_process::ErrorKind::Full, what)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Variables that have no extents, and those that forebay itself cannot read: a reader or a library reads them.
 
 use forebay_container::{Array, Dtype, Extents, Opaque, Selection, Values, Variable};
-use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
+use forebay_process::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
     Opened, ReadRequest,

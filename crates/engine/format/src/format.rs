@@ -8,7 +8,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Source, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Locator, Origin, Source, SourceExt};
 
 use forebay_container::{Container, SourceIndex};
 use forebay_hdf5::{self as hdf5, File};

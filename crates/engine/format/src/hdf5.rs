@@ -1,7 +1,7 @@
 //! HDF5 among the formats, and with it NetCDF-4 and every other format built on HDF5.
 
 use forebay_container::Container;
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{Format, Found};
 

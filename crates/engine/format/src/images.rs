@@ -2,7 +2,8 @@
 //!
 //! Every file is one chunk of `image`, decoded by a filter; `encoded` has the files as they are, end to end.
 
-use forebay_source::{ByteRange, Error, ErrorKind, Locator, Result, SourceExt, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Locator, SourceExt, SourceId};
 
 use crate::{Format, Found};
 use forebay_container::{

@@ -1,7 +1,8 @@
 //! Indexed binary: records in one file, and beside it two files of where each starts and how long it is, as DLIO and
 //! Megatron's ancestors write them: `FILE`, `FILE.off.idx`, `FILE.sz.idx`, of 8-byte little-endian numbers.
 
-use forebay_source::{ByteRange, Error, ErrorKind, Locator, Result, Source, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Locator, Source, SourceExt};
 
 use crate::{Format, Found};
 use forebay_container::{

@@ -20,7 +20,7 @@ mod reshaped;
 mod values;
 
 use forebay_container::{Array, Container, Selection, SourceIndex, Variable};
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{Opened, ReadRequest, Reader, silo};
 

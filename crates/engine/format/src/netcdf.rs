@@ -10,7 +10,7 @@ mod header;
 mod kind;
 mod layout;
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{Format, Found};
 use forebay_container::Container;

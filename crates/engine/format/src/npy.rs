@@ -10,7 +10,8 @@ pub(crate) mod folder;
 mod header;
 mod literal;
 
-use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Source, SourceExt};
 
 use crate::{Format, Found};
 use forebay_container::{

@@ -7,7 +7,8 @@ mod directory;
 use std::io::Read;
 
 use flate2::bufread::DeflateDecoder;
-use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Source, SourceExt};
 
 use crate::{
     Format, Found,

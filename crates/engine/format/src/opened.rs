@@ -7,7 +7,8 @@ use std::{
 
 use forebay_container::{Container, Selection, SourceIndex, Variable};
 use forebay_hdf5::{SwmrSource, explain_swmr};
-use forebay_source::{Error, ErrorKind, FileOrigin, Origin, Result, Source, ledger};
+use forebay_process::{Error, ErrorKind, Result, ledger};
+use forebay_source::{FileOrigin, Origin, Source};
 
 use crate::{shard_indexes::ShardIndexes, threads};
 

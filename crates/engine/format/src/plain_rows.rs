@@ -1,6 +1,7 @@
 //! Where rows lie that are stored as they are, so that they can be read without being decoded.
 
-use forebay_source::{ByteRange, Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::ByteRange;
 
 use forebay_container::{Extent, Extents, SourceIndex, Variable, shape::product};
 

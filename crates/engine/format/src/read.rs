@@ -18,7 +18,7 @@ use forebay_container::{
     Array, ArrayPart, Dtype, Extents, Selection, SlabSizes, Values, Variable, native, nonstandard, slabs,
 };
 use forebay_hdf5::HeapReader;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     fallback,

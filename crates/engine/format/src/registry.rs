@@ -3,7 +3,8 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use forebay_container::Container;
-use forebay_source::{Error, ErrorKind, Locator, Origin, Result};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{Locator, Origin};
 
 use crate::{
     Format, Found,

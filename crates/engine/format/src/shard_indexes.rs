@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use forebay_container::{ShardIndex, SourceIndex};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// The indexes that were read so far, by the source that is the shard: a source is a shard of one variable alone.
 #[derive(Debug, Default)]

@@ -23,7 +23,7 @@ mod tree;
 
 use std::collections::{BTreeMap, HashSet};
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 pub(crate) use self::hdf5::is_array_name;
 pub use self::library::libsilo_version;

@@ -14,7 +14,8 @@ mod example;
 mod framing;
 mod window;
 
-use forebay_source::{ByteRange, Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::ByteRange;
 
 use crate::{Format, Found};
 use columns::Columns;

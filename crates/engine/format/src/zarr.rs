@@ -37,7 +37,7 @@ mod v2;
 mod v3;
 mod walk;
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 pub(crate) use self::ragged::Ragged;
 use crate::{Format, Found};

@@ -44,7 +44,7 @@ fn folders() -> Vec<Folder> {
     folders
 }
 
-fn described(folder: &Folder) -> Result<Opened, forebay_source::Error> {
+fn described(folder: &Folder) -> Result<Opened, forebay_process::Error> {
     let add = |origin: MemoryOrigin, (name, bytes): &(&str, Vec<u8>)| origin.with(name, bytes.clone());
     let origin = Arc::new(folder.iter().fold(MemoryOrigin::default(), add));
     let container: Container = describe(&*origin, &Locator::new("f.bp"))?;

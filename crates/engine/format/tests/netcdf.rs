@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use forebay_container::{Container, Selection, Span, Values};
 use forebay_format::{Opened, describe};
+use forebay_process::{ErrorKind, Result};
 use forebay_source::{
-    ByteRange, ErrorKind, Fill, Locator, MemoryOrigin, Origin, Result, Source, SourceId, Trust,
-    fill_by_fetching,
+    ByteRange, Fill, Locator, MemoryOrigin, Origin, Source, SourceId, Trust, fill_by_fetching,
 };
 
 /// What is read of a variable at most: a file can claim any shape.

@@ -16,8 +16,9 @@ use std::{
 use bytes::Bytes;
 use forebay_container::{Container, Selection};
 use forebay_format::{Opened, describe};
+use forebay_process::Result;
 use forebay_source::{
-    ByteRange, FileOrigin, Fill, Locator, Origin, Result, Source, SourceId, Trust, fill_by_fetching,
+    ByteRange, FileOrigin, Fill, Locator, Origin, Source, SourceId, Trust, fill_by_fetching,
 };
 
 /// What `script` writes with h5py: `a.h5` in its `folder`, and files beside it.
@@ -136,7 +137,7 @@ fn groups_nested_too_deep_under_long_letters_are_an_error() {
     );
     let origin = FileOrigin::under(written.folder.path());
     let error = describe(&origin, &Locator::new("a.h5")).unwrap_err();
-    assert_eq!(error.kind(), forebay_source::ErrorKind::Corrupt);
+    assert_eq!(error.kind(), forebay_process::ErrorKind::Corrupt);
 }
 
 /// A fill value of any length may be repeated more often than the file is long.
@@ -154,7 +155,7 @@ fn a_repeated_text_may_come_to_more_than_its_file() {
     );
     let little = written.open().with_budget(1 << 20);
     let error = little.read(variable, &Selection::all(&[3_000_000])).unwrap_err();
-    assert_eq!(error.kind(), forebay_source::ErrorKind::Full);
+    assert_eq!(error.kind(), forebay_process::ErrorKind::Full);
 }
 
 /// Texts behind an external link were looked for in the file the link stands in.

@@ -6,7 +6,8 @@ use std::{path::PathBuf, process::Command, sync::Arc};
 
 use forebay_container::{Container, Selection, Values};
 use forebay_format::{Opened, describe};
-use forebay_source::{Error, ErrorKind, FileOrigin, Locator, Result};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{FileOrigin, Locator};
 
 /// What `script` writes with h5py: `a.h5` in its `folder`, and files beside it.
 struct Written {

@@ -6,7 +6,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use forebay_container::{Array, Selection, Span, Values};
 use forebay_format::{Opened, describe};
-use forebay_source::{ErrorKind, FaultOrigin, FaultSchedule, Locator, MemoryOrigin, Origin, Result};
+use forebay_process::{ErrorKind, Result};
+use forebay_source::{FaultOrigin, FaultSchedule, Locator, MemoryOrigin, Origin};
 
 /// What is read of a variable at most: a document can claim any shape.
 const MOST_BYTES: u64 = 1 << 20;

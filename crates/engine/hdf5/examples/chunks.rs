@@ -2,7 +2,8 @@
 
 use forebay_container::{Extents, native::make_native};
 use forebay_filter::{Scratch, undo_all};
-use forebay_source::{Error, FileOrigin, Locator, Origin, Result, SourceExt};
+use forebay_process::{Error, Result};
+use forebay_source::{FileOrigin, Locator, Origin, SourceExt};
 
 fn main() -> Result<()> {
     let [_, file, name] = &std::env::args().collect::<Vec<_>>()[..] else {

@@ -1,6 +1,7 @@
 //! From an object header to a described variable.
 
-use forebay_source::{ByteRange, Error, Result};
+use forebay_process::{Error, Result};
+use forebay_source::ByteRange;
 
 use super::{
     attributes::attributes,

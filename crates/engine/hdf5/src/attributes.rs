@@ -1,7 +1,7 @@
 //! The attributes of an object, in its header or in a dense heap.
 
 use bytes::Bytes;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{
     cursor::MetadataCursor,

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use forebay_container::{
     AXIS_LABELS, AXIS_NUMBERS, Array, Attribute, ChunkTable, Container, Extents, Grid, OWN_NUMBER, Values,

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 pub(crate) use forebay_filter::escaped_text as text;
 use forebay_filter::{ByteCursor, ByteOrder};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 /// How many bytes a file uses for addresses and for lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ pub(crate) fn bytes_for(limit: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use forebay_source::ErrorKind;
+    use forebay_process::ErrorKind;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! External storage: an array whose values lie in other, raw files.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{cursor::MetadataCursor, local_heap::LocalHeap, metadata::Metadata};
 

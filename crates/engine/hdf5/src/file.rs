@@ -3,7 +3,8 @@
 use std::{ops::Deref, sync::Arc};
 
 use forebay_container::SourceIndex;
-use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Source, SourceExt};
 
 use crate::{
     cursor::{FieldSizes, MetadataCursor, text},

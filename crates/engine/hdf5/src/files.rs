@@ -7,7 +7,8 @@ use std::{
 };
 
 use forebay_container::{SourceIndex, Variable};
-use forebay_source::{Error, ErrorKind, Locator, Origin, Result, Source, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{Locator, Origin, Source, SourceId};
 
 use crate::{file::File, group, message::link::Target, overlap};
 

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, collections::HashMap};
 
 use bytes::Bytes;
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{
     cursor::{MetadataCursor, bytes_for},
@@ -122,7 +122,7 @@ impl FractalHeap {
 
     /// The object called `id`.
     pub(crate) fn object(&self, file: &Metadata, id: &[u8]) -> Result<Bytes> {
-        let place = |error: forebay_source::Error| error.at(format!("fractal heap at {:#x}", self.address));
+        let place = |error: forebay_process::Error| error.at(format!("fractal heap at {:#x}", self.address));
         self.object_at(file, id).map_err(place)
     }
 

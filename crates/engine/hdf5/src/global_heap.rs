@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
-use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Source, SourceExt};
 
 use forebay_container::{Dtype, Heap, Values, native};
 

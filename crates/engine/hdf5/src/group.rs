@@ -1,6 +1,6 @@
 //! The names in a group: symbol tables, link messages and dense links.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{
     cursor::{MetadataCursor, lookup3},

@@ -1,7 +1,7 @@
 //! Object headers: the list of messages that describe a group, a variable or a type.
 
 use bytes::Bytes;
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{cursor::MetadataCursor, message, metadata::Metadata};
 

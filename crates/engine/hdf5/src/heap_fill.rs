@@ -7,7 +7,8 @@ use std::{collections::VecDeque, ops::Range};
 
 use bytes::Bytes;
 use forebay_container::Heap;
-use forebay_source::{ByteRange, Error, Fill, Result, Source, SourceExt, coalesce};
+use forebay_process::{Error, Result};
+use forebay_source::{ByteRange, Fill, Source, SourceExt, coalesce};
 
 /// libhdf5 makes collections at least this long: most are read by one window.
 const FIRST_BYTES: u64 = 4 << 10;
@@ -264,7 +265,8 @@ pub(crate) fn number(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use forebay_container::SourceIndex;
-    use forebay_source::{ErrorKind, Locator, MemoryOrigin, Origin};
+    use forebay_process::ErrorKind;
+    use forebay_source::{Locator, MemoryOrigin, Origin};
 
     use super::*;
 

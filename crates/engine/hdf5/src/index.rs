@@ -5,7 +5,7 @@ mod extensible_array;
 mod fixed_array;
 mod trees;
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use forebay_container::ChunkTable;
 

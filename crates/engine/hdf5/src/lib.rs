@@ -22,7 +22,7 @@
 //!         }
 //!     }
 //! }
-//! # Ok::<(), forebay_source::Error>(())
+//! # Ok::<(), forebay_process::Error>(())
 //! ```
 //!
 //! | file | idea |
@@ -70,7 +70,8 @@ mod walk_order;
 use std::sync::Arc;
 
 use forebay_container::{Container, SourceIndex};
-use forebay_source::{Locator, Origin, Result, Source};
+use forebay_process::Result;
+use forebay_source::{Locator, Origin, Source};
 
 pub use file::{File, find_superblock, superblock_in};
 pub use global_heap::HeapReader;

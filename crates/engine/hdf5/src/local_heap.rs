@@ -1,7 +1,7 @@
 //! Local heaps: the names of an old-style group, and of external files.
 
 use bytes::Bytes;
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{
     cursor::{MetadataCursor, text},

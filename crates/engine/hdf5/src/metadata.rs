@@ -8,7 +8,8 @@ use std::{
 
 use bytes::Bytes;
 use forebay_container::{Dtype, Heap, SourceIndex, Values};
-use forebay_source::{ByteRange, Error, Result, Source, SourceExt};
+use forebay_process::{Error, Result};
+use forebay_source::{ByteRange, Source, SourceExt};
 
 use crate::{
     cursor::FieldSizes,
@@ -194,7 +195,8 @@ impl Metadata {
 
 #[cfg(test)]
 mod tests {
-    use forebay_source::{ErrorKind, Locator, MemoryOrigin, Origin};
+    use forebay_process::ErrorKind;
+    use forebay_source::{Locator, MemoryOrigin, Origin};
 
     use super::*;
 

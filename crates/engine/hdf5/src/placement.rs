@@ -1,7 +1,7 @@
 //! Where the values of a variable are looked for.
 
 use forebay_container::Variable;
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     file::File,

@@ -1,7 +1,7 @@
 //! Messages that several objects share: committed types and the file's shared message heaps.
 
 use bytes::Bytes;
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{
     cursor::MetadataCursor,

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, Source, SourceId, Trust};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Fill, Source, SourceId, Trust};
 
 /// A source that a SWMR writer adds to.
 #[derive(Debug)]

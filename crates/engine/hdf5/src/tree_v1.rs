@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{cursor::MetadataCursor, metadata::Metadata};
 
@@ -41,7 +41,7 @@ pub(crate) fn walk(
     let mut seen = HashSet::new();
     let mut stack = vec![(root, None)];
     while let Some((address, level)) = stack.pop() {
-        let place = |error: forebay_source::Error| error.at(format!("B-tree node at {address:#x}"));
+        let place = |error: forebay_process::Error| error.at(format!("B-tree node at {address:#x}"));
         if !seen.insert(address) {
             return Err(place(Error::corrupt("a node that is its own ancestor or sibling")));
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{
     cursor::{MetadataCursor, bytes_for},

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{
     cursor::{MetadataCursor, text},

@@ -6,7 +6,8 @@ use std::{
 };
 
 use forebay_container::{Alias, Attribute, Container, Dtype, Group, Refused, SCALE_LIST, Variable};
-use forebay_source::{Error, ErrorKind, Locator, Origin, Result, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{Locator, Origin, SourceId};
 
 use crate::{
     array,

@@ -14,7 +14,7 @@ use forebay_batch::{
     AtOnce, BatchMaker, BatchRequest, BatchTurn, FieldArray, LoaderStats, MadeFields, MakerThreads, Verify,
 };
 use forebay_plan::SetIdentity;
-use forebay_source::{Error, ErrorKind, Result, current_process};
+use forebay_process::{Error, ErrorKind, Result, current_process};
 
 use self::{
     fields::{FieldMaker, MadeField},

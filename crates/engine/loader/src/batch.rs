@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forebay_batch::{FieldArray, Verify};
-use forebay_source::Error;
+use forebay_process::Error;
 
 /// Samples side by side.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use std::{
 };
 
 use forebay_batch::{Arena, Buffer, LoaderCounters, PlainBacking};
+use forebay_process::{Error, ErrorKind, Resize, Result};
 use forebay_scratch::{Spill, SpillAdmission, UnitPlace};
-use forebay_source::{Error, ErrorKind, Resize, Result};
 
 use crate::{
     horizon::Moment,

@@ -2,7 +2,7 @@
 
 use forebay_container::{Array, Dtype, Number, Scalar, Selection, Variable, categories::Categories};
 use forebay_format::Opened;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// More names than this are no categories: they are not read.
 const MOST_NAMES: u64 = 1 << 24;

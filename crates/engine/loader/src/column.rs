@@ -17,7 +17,7 @@ use forebay_container::{
     unpack::{Unpacked, Unpacker},
 };
 use forebay_format::Opened;
-use forebay_source::Error;
+use forebay_process::Error;
 
 use crate::spec::Convert;
 

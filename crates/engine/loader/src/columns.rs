@@ -11,7 +11,7 @@ use forebay_container::{
     unpack::{Unpacked, Unpacker, widest},
 };
 use forebay_format::Opened;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     boundary::{self, BoundsCache},

@@ -4,7 +4,7 @@ use forebay_container::{
     Number,
     cast::{Cast, transpose},
 };
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     column::{Column, ColumnPart, SampleForm},

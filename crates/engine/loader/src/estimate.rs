@@ -6,7 +6,7 @@ mod replay;
 mod unit_lens;
 
 use forebay_plan::Plan;
-use forebay_source::Result;
+use forebay_process::Result;
 use serde::Serialize;
 
 pub use self::cost::EpochCost;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use forebay_batch::{Arena, LoaderCounters};
 use forebay_plan::SetIdentity;
+use forebay_process::{Grant, ProcessIdentity};
 use forebay_scratch::SpillFolder;
-use forebay_source::{Grant, ProcessIdentity};
 
 use crate::{cache::UnitCache, layout::SetLayout, set::SampleSet, shares::Shares, tuning::Tuning};
 

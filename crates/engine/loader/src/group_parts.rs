@@ -2,7 +2,7 @@
 
 use forebay_container::group_pattern::is_named;
 use forebay_format::Opened;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// The names of the variable `member` in every group of `opened` that `pattern` names, in the order of the groups' names.
 pub(crate) fn members(opened: &Opened, pattern: &str, member: &str) -> Result<Vec<String>> {

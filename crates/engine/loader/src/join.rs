@@ -1,7 +1,7 @@
 //! One field of several files: which type its elements have in all of them, and what their integers stand for.
 
 use forebay_container::{Dtype, categories::Categories, native};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{categories::categories_of, column::ColumnPart, spec::FieldSpec};
 

@@ -9,7 +9,8 @@ use std::{
 use forebay_container::{RowAlone, SourceIndex, native, row_alone, sample_index::SampleIndex};
 use forebay_format::{Opened, PlainRows, RowPlace};
 use forebay_plan::Shuffle;
-use forebay_source::{ByteRange, Result, Source};
+use forebay_process::Result;
+use forebay_source::{ByteRange, Source};
 
 use crate::{
     column::{Column, ColumnPart, SampleForm},

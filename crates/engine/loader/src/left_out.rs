@@ -1,6 +1,6 @@
 //! Batches of which no sample could be read: what there is to say of them later.
 
-use forebay_source::{Error, Event, EventKind};
+use forebay_process::{Error, Event, EventKind};
 
 use crate::batch::{Batch, FailedSample};
 

@@ -10,7 +10,7 @@ use forebay_plan::{
     Epoch, Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, Resumed, STATE_VERSION, SetIdentity,
     StateCheck,
 };
-use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
+use forebay_process::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
     batch::{Batch, Receipt},

@@ -1,7 +1,7 @@
 //! Samples that are longer than all memory there is for them: known beforehand where offsets say how long each is.
 
 use forebay_plan::Sampler;
-use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
+use forebay_process::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
     column::{Column, ColumnPart, SampleForm, others},

@@ -7,7 +7,7 @@ use std::{
 
 use forebay_batch::{BatchMaker, BatchRequest, BatchTurn, FieldArray, LoaderCounters, MadeFields};
 use forebay_plan::Epoch;
-use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
+use forebay_process::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
     batch::{Batch, FailedSample, Receipt},

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use forebay_plan::{Groups, Plan, PlanSpec, Sampler, SetIdentity, Shard, Shuffle, Tail};
-use forebay_source::{Error, ErrorKind, Result, ledger};
+use forebay_process::{Error, ErrorKind, Result, ledger};
 use serde::{Deserialize, Serialize};
 
 /// How a loader works; plain data.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use forebay_container::{Extents, Selection, Values, cf::ValueKind, shape::product};
 use forebay_format::HeapReference;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     column::{Column, ColumnPart, GUESSED_LEN},

@@ -9,7 +9,7 @@ use forebay_container::{
     window_axis::WindowAxis,
 };
 use forebay_format::Opened;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     column::{Column, ColumnPart},

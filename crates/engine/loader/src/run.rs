@@ -10,7 +10,7 @@ use std::{
 
 use forebay_batch::LoaderCounters;
 use forebay_plan::Epoch;
-use forebay_source::{Error, ErrorKind, Event, EventKind, Result, ledger};
+use forebay_process::{Error, ErrorKind, Event, EventKind, Result, ledger};
 
 use self::pipeline::{Pipeline, StepTurn};
 pub(crate) use self::pipeline::{RunPace, RunTurn};

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use forebay_batch::{FieldArray, LoaderStats, PlainBacking};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     file_maker::FileMaker,

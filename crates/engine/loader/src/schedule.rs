@@ -8,7 +8,8 @@ use std::{
 use forebay_container::{Extents, Selection, SourceIndex};
 use forebay_format::{Opened, UnreadShard};
 use forebay_plan::{Epoch, Plan};
-use forebay_source::{ByteRange, Result, SourceId};
+use forebay_process::Result;
+use forebay_source::{ByteRange, SourceId};
 
 use crate::{
     column::{Column, ColumnPart, SampleAt},

@@ -11,7 +11,7 @@ use forebay_container::{
     unpack::{Unpack, UnpackKind, unpack},
     window_axis::WindowAxis,
 };
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     boundary::{BoundsCache, IndexRequest},

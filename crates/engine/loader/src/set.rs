@@ -5,7 +5,7 @@ use std::sync::Arc;
 use forebay_container::{Dtype, Member, cf::ValueKind, sample_index::SampleIndex};
 use forebay_format::Opened;
 use forebay_plan::SetIdentity;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     column::{Column, SampleForm},

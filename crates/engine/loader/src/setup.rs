@@ -6,10 +6,10 @@ use std::{
 };
 
 use forebay_batch::{Arena, Backing, LoaderCounters, RegionUse};
-use forebay_scratch::{FileSpill, Spill, SpillFolder, job_name};
-use forebay_source::{
+use forebay_process::{
     Error, ErrorKind, Event, EventKind, Resize, Result, current_process, ledger, memory_setting,
 };
+use forebay_scratch::{FileSpill, Spill, SpillFolder, job_name};
 use serde::Serialize;
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forebay_plan::{Groups, Plan, Sampler, Shuffle, Subset, Tail};
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{options::Options, set::SampleSet, shuffle_group::set_identity};
 

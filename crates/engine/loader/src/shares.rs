@@ -1,7 +1,7 @@
 //! How the memory of a loader is divided among batches, threads and decoded units: arithmetic.
 
 use forebay_plan::Shuffle;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{convert_sample::scratch_len, layout::SetLayout, options::Options, set::SampleSet};
 

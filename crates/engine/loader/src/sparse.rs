@@ -3,7 +3,7 @@
 //! AnnData writes `encoding-type` and `shape`, before 0.7 `h5sparse_format` and `h5sparse_shape`.
 
 use forebay_container::{Array, Attribute, Scalar};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::column::ColumnPart;
 

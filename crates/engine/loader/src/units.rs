@@ -5,7 +5,8 @@ use std::{ops::Range, sync::atomic::Ordering::Relaxed, time::Instant};
 use forebay_batch::LoaderCounters;
 use forebay_container::{ArrayPart, Extents, Grid, RowAlone, Selection, SourceIndex, Span, Variable};
 use forebay_format::{UnreadShard, workspace_len};
-use forebay_source::{ByteRange, Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::ByteRange;
 
 use crate::{
     column::{Column, ColumnPart},

@@ -1,7 +1,7 @@
 //! Variables whose elements differ in length by themselves: which of them are fields, and how their samples stand in a batch.
 
 use forebay_container::{Dtype, cf::ValueKind};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     column::{ColumnPart, SampleForm},

@@ -1,7 +1,7 @@
 //! The walk over the samples of a batch that reading, the estimate and the schedule have in common: field by field, group
 //! by group, file by file.
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     column::{Column, SampleAt},

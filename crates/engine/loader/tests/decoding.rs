@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use forebay_loader::{Loader, OnError, Options, SpillOptions};
 use forebay_plan::{Shard, Shuffle, Tail};
-use forebay_source::ErrorKind;
+use forebay_process::ErrorKind;
 use made::{Made, Rows, check, epoch, make, set, with_spill, without_spill};
 
 /// 16 MiB in 256 chunks of 64 KiB.

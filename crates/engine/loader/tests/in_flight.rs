@@ -12,7 +12,8 @@ use std::{
 use bytes::Bytes;
 use forebay_loader::{FieldSpec, Loader, Options, SampleSet, SampleSpec};
 use forebay_plan::Shuffle;
-use forebay_source::{ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId, Trust};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Fill, Locator, Origin, Source, SourceId, Trust};
 
 use made::{Rows, epoch, make, memory, opened, without_spill};
 

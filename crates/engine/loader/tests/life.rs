@@ -14,7 +14,7 @@ use forebay_batch::{
 };
 use forebay_loader::{Batch, Loader, Next, Options, Run};
 use forebay_plan::{LoaderState, SetIdentity, Shuffle, StateCheck};
-use forebay_source::Result;
+use forebay_process::Result;
 
 const EPOCHS: u64 = 3;
 const COUNT: u64 = 10;

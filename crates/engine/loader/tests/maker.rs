@@ -18,7 +18,7 @@ use forebay_batch::{
 use forebay_container::{Dtype, Number, cf::ValueKind};
 use forebay_loader::{Batch, Loader, Next, OnError, Options, Run};
 use forebay_plan::{LoaderState, SetIdentity, Shuffle, StateCheck};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 const COUNT: u64 = 100;
 

@@ -19,7 +19,7 @@ use forebay_batch::{ALIGNMENT, Arena, Backing, DLDataType, DLPackVersion, DLTens
 use forebay_container::{Dtype, Number, Padding, cf::ValueKind};
 use forebay_loader::{Loader, Options};
 use forebay_plan::Shuffle;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use made::{Rows, check, make, make_texts, set, without_spill};
 use rustix::{
     fs::{MemfdFlags, ftruncate, memfd_create},

@@ -12,7 +12,8 @@ use std::{
 
 use forebay_loader::{Batch, Loader, Next, Options, SampleSet};
 use forebay_plan::{LoaderState, Resumed, Shard, Shuffle, StateCheck, Tail};
-use forebay_source::{ErrorKind, FaultSchedule};
+use forebay_process::ErrorKind;
+use forebay_source::FaultSchedule;
 use made::{Rows, check, epoch, make, set, set_on, without_spill};
 
 const ROWS: Rows = Rows { count: 203, row_len: 16, chunk: 8 };

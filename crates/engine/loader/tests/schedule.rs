@@ -15,7 +15,8 @@ use forebay_loader::{
     SampleSet, SampleSpec, Schedule, ScheduledRead, SeriesSpec,
 };
 use forebay_plan::{Shard, Shuffle, Tail};
-use forebay_source::{ByteRange, Fill, Locator, Origin, Result, Source, SourceId, Trust};
+use forebay_process::Result;
+use forebay_source::{ByteRange, Fill, Locator, Origin, Source, SourceId, Trust};
 use made::{Made, Rows, make, make_plain, memory, opened, opened_as_one, without_spill};
 
 /// What was asked for: of which source, and which bytes.

@@ -11,7 +11,8 @@ use forebay_container::{
 };
 use forebay_format::Opened;
 use forebay_loader::{AxisName, Boundary, FieldSpec, Loader, Options, SampleSet, SampleSpec};
-use forebay_source::{ByteRange, ErrorKind, Locator, MemoryOrigin, Origin, Result};
+use forebay_process::{ErrorKind, Result};
+use forebay_source::{ByteRange, Locator, MemoryOrigin, Origin};
 
 /// Six samples of four numbers, one number after the other.
 fn file(name: &str, attributes: &[(&str, f64)]) -> Arc<Opened> {

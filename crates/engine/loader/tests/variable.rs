@@ -16,7 +16,8 @@ use forebay_container::{Array, Values, sample_spec::Boundary};
 use forebay_format::{ReadRequest, Reader, register_reader};
 use forebay_loader::{Batch, FieldSpec, Loader, OnError, Options, SampleSet, SampleSpec, Samples};
 use forebay_plan::Shuffle;
-use forebay_source::{ErrorKind, FaultSchedule, Origin, Result};
+use forebay_process::{ErrorKind, Result};
+use forebay_source::{FaultSchedule, Origin};
 use made::{
     make_sequences, make_texts, make_unreferenced, memory, of_shape, opened, set, set_on, without_spill,
 };

@@ -15,9 +15,8 @@ use std::{
 use bytes::Bytes;
 use forebay_loader::{FieldSpec, Loader, Next, OnError, Options, SampleSet, SampleSpec};
 use forebay_plan::Shuffle;
-use forebay_source::{
-    ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceExt, SourceId, Trust,
-};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Fill, Locator, Origin, Source, SourceExt, SourceId, Trust};
 use made::{Rows, check, make_plain, memory, opened, without_spill};
 
 const ROWS: Rows = Rows { count: 40, row_len: 8, chunk: 40 };

@@ -2,7 +2,8 @@
 
 use object_store::path::Path;
 
-use forebay_source::{Error, ErrorKind, Locator, Result};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::Locator;
 
 /// Schemes whose keys are written as they are.
 const BUCKETS: [&str; 6] = ["s3", "s3a", "gs", "az", "abfs", "abfss"];

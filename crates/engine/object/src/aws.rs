@@ -42,7 +42,7 @@ use super::{
     lock::lock,
     store_error::from_store,
 };
-use forebay_source::{Error, ErrorKind, PerProcess, Result};
+use forebay_process::{Error, ErrorKind, PerProcess, Result};
 
 /// A machine that has a role answers within milliseconds.
 const METADATA_LIMIT: Duration = Duration::from_secs(1);

@@ -15,7 +15,7 @@ use super::{
     engine::Engine,
     store_error::from_store,
 };
-use forebay_source::Result;
+use forebay_process::Result;
 
 /// Tries grow apart up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::{heads::Heads, lock::lock};
-use forebay_source::{Error, ErrorKind, Owned, PerProcess, ProcessIdentity, Result, current_process};
+use forebay_process::{Error, ErrorKind, Owned, PerProcess, ProcessIdentity, Result, current_process};
 
 /// Requests wait far more than they work: one thread decrypts 1 GB/s and more, two serve any network card here.
 const THREADS: usize = 2;

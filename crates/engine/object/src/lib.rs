@@ -36,7 +36,8 @@ use object_store::ObjectStore;
 use self::{
     address::Address, client_options::patience, engine::Engines, source::ObjectSource, stores::Stores,
 };
-use forebay_source::{Error, Locator, Origin, Result, Source, SourceId};
+use forebay_process::{Error, Result};
+use forebay_source::{Locator, Origin, Source, SourceId};
 
 /// An origin over object stores and web servers, whose locators are URLs: `s3://`, `gs://`, `az://`, `abfs://`,
 /// `https://`, `http://`.

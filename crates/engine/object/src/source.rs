@@ -22,9 +22,9 @@ use super::{
     store_error::from_store,
     stores::Stores,
 };
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_source::{
-    ByteRange, Error, ErrorKind, Fill, Locator, Result, Source, SourceId, Trust, changed_error, check_fills,
-    check_ranges,
+    ByteRange, Fill, Locator, Source, SourceId, Trust, changed_error, check_fills, check_ranges,
 };
 
 /// A request costs 20 to 50 ms before its first byte, whatever its length, and then some 100 MB/s come by one

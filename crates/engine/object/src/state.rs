@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use object_store::{GetOptions, ObjectMeta};
 
 use super::address::Address;
-use forebay_source::{ByteRange, Error, Locator, SourceId, Version, changed_error};
+use forebay_process::Error;
+use forebay_source::{ByteRange, Locator, SourceId, Version, changed_error};
 
 /// What a store said of an object when it was opened.
 #[derive(Clone, Debug)]

@@ -2,7 +2,8 @@
 
 use object_store::client::{HttpError, HttpErrorKind};
 
-use forebay_source::{Error, ErrorKind, changed_error};
+use forebay_process::{Error, ErrorKind};
+use forebay_source::changed_error;
 
 /// What `error`, of a request to `store`, means to the caller.
 pub(super) fn from_store(error: object_store::Error, store: &str) -> Error {

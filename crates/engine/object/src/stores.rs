@@ -12,7 +12,8 @@ use super::{
     state::ObjectState,
     store_error::from_store,
 };
-use forebay_source::{Error, ErrorKind, Locator, Result, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{Locator, SourceId};
 
 /// The stores that an origin and its open objects share.
 pub(super) struct Stores {

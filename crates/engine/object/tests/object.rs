@@ -5,7 +5,8 @@ use std::{sync::Arc, thread};
 
 use bytes::Bytes;
 use forebay_object::ObjectOrigin;
-use forebay_source::{ByteRange, ErrorKind, Fill, Locator, Origin, SourceExt, Version, check};
+use forebay_process::ErrorKind;
+use forebay_source::{ByteRange, Fill, Locator, Origin, SourceExt, Version, check};
 use object_store::{ObjectStore, ObjectStoreExt, local::LocalFileSystem, memory::InMemory, path::Path};
 use tempfile::TempDir;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// Lanes of a block shuffle of a large set unless the spec says otherwise: 1, 2, 3, 4, 6, 8, 12, 16, 24 and 48 ranks
 /// divide them, and a batch of 48 comes from as many groups.

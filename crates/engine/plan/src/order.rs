@@ -7,7 +7,7 @@ mod block_shuffle;
 
 use std::sync::Arc;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use self::block_shuffle::BlockShuffle;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use sha2::{Digest, Sha256};
 
 use crate::{draws::Draws, groups::Groups, identity::SetIdentity, subset::Subset};

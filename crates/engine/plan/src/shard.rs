@@ -3,7 +3,7 @@
 //! A step is a window of `world * batch` positions, so what is consumed after a step does not depend on the
 //! rank, and another world goes on from there. Arithmetic only.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::order::Shuffle;

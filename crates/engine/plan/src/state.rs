@@ -1,6 +1,6 @@
 //! Where a run is, as plain data: enough to go on from there with any number of ranks and threads.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{identity::SetIdentity, order::Shuffle, permutation::ORDER_VERSION};

@@ -13,7 +13,7 @@ mod listed;
 
 use std::ops::Range;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use sha2::{Digest, Sha256};
 
 use self::{bits::SampleBits, listed::ListedSamples};

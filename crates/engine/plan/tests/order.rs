@@ -7,7 +7,7 @@ use std::sync::Arc;
 use forebay_plan::{
     DEFAULT_LANES, DEFAULT_WINDOW, Groups, ORDER_VERSION, Order, Permutation, Shuffle, sample_seed,
 };
-use forebay_source::ErrorKind;
+use forebay_process::ErrorKind;
 use proptest::prelude::*;
 
 fn groups(part_lens: &[u64], group_len: u64) -> Arc<Groups> {

@@ -8,7 +8,7 @@ use forebay_plan::{
     BucketDraws, Draws, Epoch, Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, RoundDraws, STATE_VERSION,
     Sampler, SetIdentity, Shard, Shuffle, StateCheck, Subset, Tail, WeightedDraws,
 };
-use forebay_source::ErrorKind;
+use forebay_process::ErrorKind;
 use proptest::prelude::*;
 
 /// A set of `len` samples in files of 37 and groups of 8.
@@ -329,7 +329,7 @@ fn another_subset_or_other_draws_are_another_set() {
 
 #[test]
 fn what_makes_no_sense_is_invalid() {
-    let kind = |error: forebay_source::Error| error.kind();
+    let kind = |error: forebay_process::Error| error.kind();
     assert_eq!(Subset::listed(3, vec![3]).map_err(kind), Err(ErrorKind::Invalid));
     assert_eq!(Subset::slice(3, 2, 1, 2).map_err(kind), Err(ErrorKind::Invalid));
     for weights in [vec![], vec![0.0], vec![1.0, f64::NAN], vec![-1.0, 2.0], vec![f64::INFINITY]] {

@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use forebay_plan::{Groups, Order, Shard, Shuffle, Steps, StepsSpec, Tail};
-use forebay_source::ErrorKind;
+use forebay_process::ErrorKind;
 use proptest::prelude::*;
 
 const BLOCK: Shuffle = Shuffle::Block { lanes: 840, window: 1 };

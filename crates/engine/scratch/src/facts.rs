@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use rustix::fs::{FileType, Stat};
 
 use crate::disk;

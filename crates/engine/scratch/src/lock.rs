@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,

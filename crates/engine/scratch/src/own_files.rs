@@ -12,7 +12,7 @@ use std::{
     time::SystemTime,
 };
 
-use forebay_source::{
+use forebay_process::{
     Error, ErrorKind, Result,
     descriptors::{retry_when_exhausted, with_high_number},
 };

@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::own_files::OwnFolder;

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ErrorKind, ProcessIdentity, Result, current_process};
+use forebay_process::{Error, ErrorKind, ProcessIdentity, Result, current_process};
 
 use crate::{
     lock::{LockMode, held_by_another, lock_within, try_lock, unlock},

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{ErrorKind, Result};
+use forebay_process::{ErrorKind, Result};
 
 use crate::{
     names::nonce,

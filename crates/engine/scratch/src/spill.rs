@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{OwnFolder, SharedFile, bitmap::Bitmap, boot_id, user_folder_name};
 

@@ -5,7 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, ErrorKind, Result, ledger, lies_near, ranks_on_node};
+use forebay_process::{Error, ErrorKind, Result, ledger, ranks_on_node};
+use forebay_source::lies_near;
 use rustix::fs::Access;
 
 /// A folder for spills, and how much may go there.

@@ -6,8 +6,9 @@
 use std::thread;
 
 use bytes::Bytes;
+use forebay_process::ErrorKind;
 
-use crate::{ByteRange, ErrorKind, Fill, Locator, Origin, Source, SourceExt};
+use crate::{ByteRange, Fill, Locator, Origin, Source, SourceExt};
 
 /// Runs every clause of [`Source`] on `source`, whose bytes are `expected`.
 pub fn every_source_clause(source: &dyn Source, expected: &[u8]) {

@@ -5,9 +5,8 @@
 
 use std::sync::Mutex;
 
+use forebay_process::{Error, PerProcess, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-
-use crate::{Error, PerProcess, Result};
 
 /// Requests of this process that wait at once, besides those of the threads that ask. Over 2 ms and 200 MiB/s 16 suffice:
 /// 1 GiB of 64 KiB samples took 5.1 s an epoch, what the line takes. Places that answer later need more: a web server of

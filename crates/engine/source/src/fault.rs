@@ -12,10 +12,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use forebay_process::{Error, ErrorKind, Result};
 use rustix::io::Errno;
 
 use crate::{
-    ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceExt, SourceId, Throttle, Trust,
+    ByteRange, Fill, Locator, Origin, Source, SourceExt, SourceId, Throttle, Trust,
     file_system_kind::FAR_REQUEST_BYTES,
     source::{check_fills, check_ranges},
 };

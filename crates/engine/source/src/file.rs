@@ -8,9 +8,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
-    ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId, Trust,
+    ByteRange, Fill, Locator, Origin, Source, SourceId, Trust,
     pool::{FilePools, PoolOptions, PooledFile},
     range::coalesce_within,
     read::PreadReader,

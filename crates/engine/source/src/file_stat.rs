@@ -6,11 +6,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use forebay_process::{Error, ErrorKind, Result};
 use rustix::fs::{FileType, Stat};
 
-use crate::{
-    Error, ErrorKind, FileState, Locator, Result, SourceId, Version, file_system_kind::FileSystemKind,
-};
+use crate::{FileState, Locator, SourceId, Version, file_system_kind::FileSystemKind};
 
 const NANOS: i128 = 1_000_000_000;
 

@@ -3,10 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
-    ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceId, Trust, Version,
-    fill_by_fetching, source::check_ranges,
+    ByteRange, Fill, Locator, Origin, Source, SourceId, Trust, Version, fill_by_fetching,
+    source::check_ranges,
 };
 
 /// An origin in memory.

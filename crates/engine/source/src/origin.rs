@@ -2,14 +2,16 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::{Locator, Result, Source, SourceId};
+use forebay_process::Result;
+
+use crate::{Locator, Source, SourceId};
 
 /// A place that opens sources by name.
 ///
 /// Tiers are an `Origin` over an `Origin`; format readers are handed one and cannot tell.
 ///
 /// # Contract
-/// - `open` of what is not there is [`NotFound`](crate::ErrorKind::NotFound) and names the locator.
+/// - `open` of what is not there is [`NotFound`](forebay_process::ErrorKind::NotFound) and names the locator.
 /// - Two `open`s of unchanged bytes give equal ids.
 /// - `list` is sorted, names every source under `under` at any depth, and each name opens.
 /// - `survey` names the same sources by the ids that `open` would give them.

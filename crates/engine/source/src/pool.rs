@@ -15,22 +15,24 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
+use forebay_process::{
+    Error, ErrorKind, Owned, PerProcess, ProcessIdentity, Result, current_process,
+    descriptors::{self, Budget, Holder},
+    record_locks::{self, LockSafeFile},
+};
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
 };
 
 use crate::{
-    ByteRange, Error, ErrorKind, Fill, Locator, Result, SourceId, Trust,
-    descriptors::{self, Budget, Holder},
+    ByteRange, Fill, Locator, SourceId, Trust,
     fd_stat::is_open_on,
     file_stat::{FileStat, changed},
     file_system_kind::FileSystemKind,
     map::Mapped,
     mapping_mode::MappedCopy,
     prefetch::{LINE, prefetch_line},
-    process::{Owned, PerProcess, ProcessIdentity, current},
-    record_locks::{self, LockSafeFile},
 };
 
 /// A number that no descriptor has.
@@ -82,7 +84,7 @@ impl PooledFile {
     #[inline]
     fn usable<'a>(&self, held: Option<&'a Descriptor>) -> Option<&'a File> {
         let held = held?;
-        (held.process == current() || self.path.is_none()).then_some(&held.file)
+        (held.process == current_process() || self.path.is_none()).then_some(&held.file)
     }
 
     fn path(&self) -> Result<&Path> {
@@ -241,7 +243,7 @@ impl FilePools {
         let stamp = FileStat::of(&*file)?;
         let pooled = self.pooled(&pool, None, &*file, stamp);
         pooled.number.store(file.as_raw_fd(), Relaxed);
-        pooled.descriptor.store(Some(Arc::new(Descriptor { process: pool.process, file })));
+        pooled.descriptor.store(Some(Arc::new(Descriptor { process: pool.process(), file })));
         Ok(Arc::new(pooled))
     }
 
@@ -350,10 +352,10 @@ impl FilePools {
 fn admit(pool: &Owned<FilePool>, pooled: &Arc<PooledFile>, file: LockSafeFile) -> Arc<Descriptor> {
     let state = pool.lock();
     let there = pooled.descriptor.load_full();
-    if let Some(there) = there.filter(|there| there.process == pool.process) {
+    if let Some(there) = there.filter(|there| there.process == pool.process()) {
         return there;
     }
-    let fresh = Arc::new(Descriptor { process: pool.process, file });
+    let fresh = Arc::new(Descriptor { process: pool.process(), file });
     pooled.number.store(fresh.file.as_raw_fd(), Relaxed);
     let inherited = pooled.descriptor.swap(Some(Arc::clone(&fresh)));
     drop(state);

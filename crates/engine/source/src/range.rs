@@ -1,9 +1,8 @@
 //! Byte ranges and how near ones are joined.
 
 use bytes::Bytes;
+use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
-
-use crate::{Error, ErrorKind, Result};
 
 /// A half-open range of bytes, `start..end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -8,12 +8,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use forebay_process::{Error, ErrorKind, Result, WorkMemory, is_paged};
 use rustix::{buffer::spare_capacity, io::Errno};
 
-use crate::{
-    ByteRange, Error, ErrorKind, Fill, Result, WorkMemory, file_stat::changed, run_concurrently,
-    work_memory::is_paged,
-};
+use crate::{ByteRange, Fill, file_stat::changed, run_concurrently};
 
 /// The most pieces that one `preadv` takes (`IOV_MAX` on Linux and macOS).
 const MOST_PIECES: usize = 1024;

@@ -10,10 +10,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use forebay_process::{PerProcess, Result};
 
 use crate::{
-    ByteRange, Fill, Locator, Origin, Result, Source, SourceExt, SourceId, Trust, fill_by_fetching,
-    process::PerProcess, source::check_ranges,
+    ByteRange, Fill, Locator, Origin, Source, SourceExt, SourceId, Trust, fill_by_fetching,
+    source::check_ranges,
 };
 
 /// An origin over another: a source no longer than [`Source::request_bytes`] is read by one request and cached (FIFO).

@@ -6,9 +6,10 @@ use std::{
 };
 
 use bytes::Bytes;
+use forebay_process::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::{ByteRange, Fill, Locator, Result};
+use crate::{ByteRange, Fill, Locator};
 
 /// What tells one state of a source's bytes from the next: a part that is the same on every node, and a part that
 /// proves that a file of this machine is unchanged.
@@ -100,7 +101,7 @@ impl SourceId {
 /// - Ranges may touch, overlap, repeat, be empty, and come in any order; how they are joined into
 ///   requests is the source's own business.
 /// - A range past the end, or a fill whose memory is not as long as its range, is
-///   [`Invalid`](crate::ErrorKind::Invalid), and nothing is returned.
+///   [`Invalid`](forebay_process::ErrorKind::Invalid), and nothing is returned.
 /// - `request_bytes` is the same whenever it is asked.
 /// - Safe to call from many threads at once; a call blocks until all its bytes are there.
 ///
@@ -172,7 +173,9 @@ pub fn check_fills(id: &SourceId, fills: &[Fill<'_>]) -> Result<()> {
         if fill.into.len() as u64 != fill.range.len() {
             let what =
                 format!("a range of {} bytes given {} bytes of memory", fill.range.len(), fill.into.len());
-            return Err(crate::Error::new(crate::ErrorKind::Invalid, what).at(&id.locator));
+            return Err(
+                forebay_process::Error::new(forebay_process::ErrorKind::Invalid, what).at(&id.locator)
+            );
         }
     }
     Ok(())
@@ -183,7 +186,9 @@ pub fn check_ranges(id: &SourceId, ranges: impl IntoIterator<Item = ByteRange>) 
     for range in ranges {
         if range.end > id.len || range.start > range.end {
             let what = format!("bytes {}..{} of a source {} long", range.start, range.end, id.len);
-            return Err(crate::Error::new(crate::ErrorKind::Invalid, what).at(&id.locator));
+            return Err(
+                forebay_process::Error::new(forebay_process::ErrorKind::Invalid, what).at(&id.locator)
+            );
         }
     }
     Ok(())

@@ -12,10 +12,9 @@ use std::{
 };
 
 use bytes::Bytes;
+use forebay_process::{ErrorKind, Histogram, PerProcess, Result};
 
-use crate::{
-    ByteRange, ErrorKind, Fill, Histogram, Locator, Origin, PerProcess, Result, Source, SourceId, Trust,
-};
+use crate::{ByteRange, Fill, Locator, Origin, Source, SourceId, Trust};
 
 /// One request to an origin that has ended.
 #[derive(Clone, Debug)]
@@ -110,7 +109,7 @@ fn traced<T>(
 ) -> Result<T> {
     let began = Instant::now();
     let done = work();
-    let (took, error) = (began.elapsed(), done.as_ref().err().map(crate::Error::kind));
+    let (took, error) = (began.elapsed(), done.as_ref().err().map(forebay_process::Error::kind));
     let (locator, ranges) = (Arc::clone(locator), Cow::Borrowed(ranges));
     sink.record(&TracedRequest { operation, locator, ranges, began, took, error });
     done

@@ -7,9 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use forebay_process::{Error, ErrorKind, Event, EventKind, Result, descriptors::retry_when_exhausted};
 use rustix::io::Errno;
 
-use crate::{Error, ErrorKind, Event, EventKind, Locator, Result, descriptors::retry_when_exhausted};
+use crate::Locator;
 
 /// The regular files under `folder` at any depth, sorted, named from `name` on; a file is a list of itself.
 ///

@@ -12,7 +12,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_source::{ByteRange, ErrorKind, FileOrigin, Fill, Locator, Origin, Source, SourceExt, check};
+use forebay_process::ErrorKind;
+use forebay_source::{ByteRange, FileOrigin, Fill, Locator, Origin, Source, SourceExt, check};
 use tempfile::TempDir;
 
 fn at(path: &Path) -> Locator {

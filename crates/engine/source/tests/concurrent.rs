@@ -9,7 +9,8 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{Error, ErrorKind, run_concurrently};
+use forebay_process::{Error, ErrorKind};
+use forebay_source::run_concurrently;
 
 /// Waits until `count` have come, and says whether they have.
 fn meet(gate: &(Mutex<usize>, Condvar), count: usize) -> bool {

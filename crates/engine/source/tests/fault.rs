@@ -9,9 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_process::ErrorKind;
 use forebay_source::{
-    ByteRange, ErrorKind, FaultOrigin, FaultSchedule, FileOrigin, Fill, Locator, MemoryOrigin, Origin,
-    Source, SourceExt,
+    ByteRange, FaultOrigin, FaultSchedule, FileOrigin, Fill, Locator, MemoryOrigin, Origin, Source, SourceExt,
 };
 use tempfile::TempDir;
 

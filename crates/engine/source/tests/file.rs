@@ -15,7 +15,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use forebay_source::{ByteRange, Error, ErrorKind, FileOrigin, Fill, Locator, Origin, Source, SourceExt};
+use forebay_process::{Error, ErrorKind};
+use forebay_source::{ByteRange, FileOrigin, Fill, Locator, Origin, Source, SourceExt};
 use tempfile::TempDir;
 
 fn open(folder: &TempDir, name: &str) -> Arc<dyn Source> {

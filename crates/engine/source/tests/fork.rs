@@ -13,9 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{
-    ByteRange, Event, FileOrigin, Locator, Origin, PerProcess, Source, SourceExt, ledger, take_warnings,
-};
+use forebay_process::{Event, PerProcess, ledger, take_warnings};
+use forebay_source::{ByteRange, FileOrigin, Locator, Origin, Source, SourceExt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 

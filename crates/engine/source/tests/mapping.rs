@@ -14,7 +14,8 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{ByteRange, ErrorKind, FileOrigin, Fill, Locator, Origin, Source, SourceExt, Trust};
+use forebay_process::ErrorKind;
+use forebay_source::{ByteRange, FileOrigin, Fill, Locator, Origin, Source, SourceExt, Trust};
 use proptest::{collection::vec, prelude::*};
 use tempfile::TempDir;
 
@@ -36,7 +37,7 @@ fn is_mapped(path: &Path) -> bool {
     fs::read_to_string("/proc/self/maps").unwrap().lines().any(|line| line.ends_with(path.to_str().unwrap()))
 }
 
-fn fill(source: &dyn Source, start: usize, into: &mut [u8]) -> forebay_source::Result<()> {
+fn fill(source: &dyn Source, start: usize, into: &mut [u8]) -> forebay_process::Result<()> {
     let range = ByteRange::at(start as u64, into.len() as u64);
     source.fetch_into(&mut [Fill { range, into }])
 }

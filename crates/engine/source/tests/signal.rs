@@ -17,7 +17,8 @@ use std::{
     thread,
 };
 
-use forebay_source::{ByteRange, ErrorKind, FileOrigin, Fill, Locator, Origin, Source, SourceExt};
+use forebay_process::ErrorKind;
+use forebay_source::{ByteRange, FileOrigin, Fill, Locator, Origin, Source, SourceExt};
 use libc::{c_int, c_void, siginfo_t};
 
 const SCENE: &str = "FOREBAY_TEST_SCENE";
@@ -158,7 +159,7 @@ fn handler() -> usize {
     }
 }
 
-fn fill(source: &dyn Source, start: usize, into: &mut [u8]) -> forebay_source::Result<()> {
+fn fill(source: &dyn Source, start: usize, into: &mut [u8]) -> forebay_process::Result<()> {
     let range = ByteRange::at(start as u64, into.len() as u64);
     source.fetch_into(&mut [Fill { range, into }])
 }

@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
+use forebay_process::{ErrorKind, Histogram, Result};
 use forebay_source::{
-    ByteRange, ErrorKind, FaultOrigin, FaultSchedule, Fill, Histogram, Locator, MemoryOrigin, Operation,
-    Origin, Result, Source, SourceExt, SourceId, TraceRing, TraceSink, TracedOrigin, TracedRequest,
+    ByteRange, FaultOrigin, FaultSchedule, Fill, Locator, MemoryOrigin, Operation, Origin, Source, SourceExt,
+    SourceId, TraceRing, TraceSink, TracedOrigin, TracedRequest,
 };
 use proptest::{collection::vec, prelude::*};
 

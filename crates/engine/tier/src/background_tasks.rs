@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak, atomic::Ordering::Relaxed};
 
-use forebay_source::ErrorKind;
+use forebay_process::ErrorKind;
 
 use crate::{
     fetch::place_next,

@@ -66,8 +66,9 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use forebay_process::{Error, Result};
 use forebay_scratch::Sharing;
-use forebay_source::{Error, FileOrigin, Result, SourceId};
+use forebay_source::{FileOrigin, SourceId};
 
 use self::{
     device::Devices, mirror::Mirror, mirror_copies::MirrorCopies, mirror_listing::MirrorListing,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_source::{Error, ErrorKind};
+use forebay_process::{Error, ErrorKind};
 
 use crate::{
     SourceKey,
@@ -128,7 +128,7 @@ impl Flight {
 
 impl Landed {
     /// The bytes if it was fetched, or the error.
-    pub fn into_result(self) -> forebay_source::Result<Option<Bytes>> {
+    pub fn into_result(self) -> forebay_process::Result<Option<Bytes>> {
         match self {
             Self::Bytes(bytes) => Ok(Some(bytes)),
             Self::NoRoom => Ok(None),

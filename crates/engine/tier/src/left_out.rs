@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Instant};
 
-use forebay_source::{Error, SourceId};
+use forebay_process::Error;
+use forebay_source::SourceId;
 
 use crate::{Copies, Tier, Usage};
 

@@ -10,7 +10,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_source::{Grant, SourceId};
+use forebay_process::Grant;
+use forebay_source::SourceId;
 
 use crate::{
     Admission, BlockFacts, BlockPiece, Claim, Claimed, Copies, EvictedBlock, Ranking, Room, Score, SourceKey,

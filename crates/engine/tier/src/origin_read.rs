@@ -6,7 +6,8 @@ use std::{
     time::Instant,
 };
 
-use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Fill, SourceExt};
 
 use crate::{
     BlockPiece, Flight, FlightPart, Landed, Turn,

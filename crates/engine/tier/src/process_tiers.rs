@@ -9,7 +9,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use forebay_source::{Origin, Source, ledger};
+use forebay_process::ledger;
+use forebay_source::{Origin, Source};
 
 use crate::{
     Flights, OriginStats, Placement, SourceKey, Stats, Tier, TierStats,

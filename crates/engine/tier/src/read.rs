@@ -6,7 +6,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_source::{ByteRange, Error, ErrorKind, Fill, Result, Source, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Fill, Source, SourceExt};
 
 use crate::{
     BlockPiece, Landed,

@@ -12,7 +12,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_source::{ByteRange, Grant};
+use forebay_process::Grant;
+use forebay_source::ByteRange;
 
 use crate::{Flight, FlightPart, Flights, Lead, SourceKey, Turn};
 

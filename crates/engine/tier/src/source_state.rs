@@ -10,7 +10,8 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use forebay_source::{ByteRange, Result, Source, SourceExt, SourceId};
+use forebay_process::Result;
+use forebay_source::{ByteRange, Source, SourceExt, SourceId};
 
 use crate::{
     BlockPiece, Copies, Room, SourceBlocks, SourceKey, WholeCopy,

@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Locator, Origin, Result, Source, SourceId};
+use forebay_process::Result;
+use forebay_source::{Locator, Origin, Source, SourceId};
 
 use crate::{
     ForesightHandle, Placement, SourceKey, Stats, Tier, UpcomingReads, WholeCopy,

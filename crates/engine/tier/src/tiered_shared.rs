@@ -8,7 +8,8 @@ use std::{
     },
 };
 
-use forebay_source::{Origin, PerProcess, Result};
+use forebay_process::{PerProcess, Result};
+use forebay_source::Origin;
 
 use crate::{Placement, Tier, process_tiers::ProcessTiers};
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use forebay_source::{
-    ByteRange, Fill, PerProcess, Result, Source, SourceId, Trust, check_fills, check_ranges,
-};
+use forebay_process::{PerProcess, Result};
+use forebay_source::{ByteRange, Fill, Source, SourceId, Trust, check_fills, check_ranges};
 
 use crate::{process_tiers::ProcessTiers, read, source_state::SourceState, tiered_shared::TieredShared};
 

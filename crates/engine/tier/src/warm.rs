@@ -10,7 +10,8 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{Error, Locator, Result};
+use forebay_process::{Error, Result};
+use forebay_source::Locator;
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -109,7 +109,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn read(source: &dyn Source, ranges: &[(u64, u64)], lent: bool) -> forebay_source::Result<Vec<Vec<u8>>> {
+fn read(source: &dyn Source, ranges: &[(u64, u64)], lent: bool) -> forebay_process::Result<Vec<Vec<u8>>> {
     let ranges: Vec<_> = ranges.iter().map(|(start, len)| ByteRange::at(*start, *len)).collect();
     if lent {
         return Ok(source.fetch(&ranges)?.iter().map(|bytes| bytes.to_vec()).collect());

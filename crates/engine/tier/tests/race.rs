@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use forebay_source::{ErrorKind, Locator, SourceId, Version};
+use forebay_process::ErrorKind;
+use forebay_source::{Locator, SourceId, Version};
 use forebay_tier::{
     BlockPiece, BuiltinPolicy, Claim, FlightPart, Flights, Landed, MemoryTier, Ranking, SourceKey, Tier, Turn,
 };

@@ -15,9 +15,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use forebay_source::{
-    ByteRange, Error, ErrorKind, Fill, Locator, Origin, Result, Source, SourceExt, SourceId, Trust, Version,
-};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Fill, Locator, Origin, Source, SourceExt, SourceId, Trust, Version};
 use forebay_tier::{Admission, BuiltinPolicy, Claim, Copies, DiskTier, MemoryTier, Ranking, Tier, Tiered};
 use made::{disk_options, pattern, placement};
 

@@ -14,9 +14,8 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{
-    ByteRange, ErrorKind, FaultOrigin, FaultSchedule, FileOrigin, Locator, Origin, SourceExt, check,
-};
+use forebay_process::ErrorKind;
+use forebay_source::{ByteRange, FaultOrigin, FaultSchedule, FileOrigin, Locator, Origin, SourceExt, check};
 use forebay_tier::{BuiltinPolicy, DiskTier, Placement, Ranking, Tier, Tiered, warm};
 use made::{disk_options, in_memory, name, on_disk, origin, pattern, placement, slow};
 

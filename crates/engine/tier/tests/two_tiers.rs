@@ -43,7 +43,7 @@ fn tiers(
         Placement { whole_file, evicts_for_prefetch: !policy.newcomers_compete(), ..placement(BLOCK) };
     let (foresight, folder, kinds) = (placement.foresight.clone(), folder.to_owned(), kinds.to_vec());
     let make = move || {
-        let one = |(kind, blocks): &(Kind, u64)| -> forebay_source::Result<Arc<dyn Tier>> {
+        let one = |(kind, blocks): &(Kind, u64)| -> forebay_process::Result<Arc<dyn Tier>> {
             Ok(match kind {
                 Kind::Memory => Arc::new(MemoryTier::new(blocks * BLOCK, ranking(policy, &foresight))),
                 Kind::Disk => Arc::new(DiskTier::open(

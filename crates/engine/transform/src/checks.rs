@@ -1,7 +1,7 @@
 //! What is refused before the first batch: axes that are not there, numbers that make no sense, orders that mean nothing.
 
 use forebay_container::Number;
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::{field_form::FieldForm, spec::PictureCrop, step::EndType};
 

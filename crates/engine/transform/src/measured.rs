@@ -7,7 +7,7 @@ use std::{
 
 use forebay_batch::{BatchMaker, BatchRequest, LoaderStats, MadeFields, MakerThreads};
 use forebay_plan::SetIdentity;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     field_form::FieldForm,

@@ -1,7 +1,7 @@
 //! Pictures of any size, as files have them, to pictures of one size.
 
 use forebay_filter::image::{Size, decode_colour};
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     draw::{Draw, DrawKind},

@@ -1,7 +1,7 @@
 //! One source of a field and where its elements go: read once, written once.
 
 use forebay_container::{Number, cast::Cast};
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     axis_runs::AxisRuns,

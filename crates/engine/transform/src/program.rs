@@ -1,7 +1,7 @@
 //! What is done to one field, checked against what is known of it before the first batch.
 
 use forebay_container::{Dtype, Number, cf::ValueKind};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     checks::{StepChecks, axis_of},

@@ -1,7 +1,7 @@
 //! What is done to a row, by kind: moved as it is, cast, computed, or made a row of zeros and a one.
 
 use forebay_container::{Number, cast::Cast};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     axis_runs::AxisRuns,

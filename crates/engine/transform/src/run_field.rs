@@ -2,7 +2,7 @@
 
 use forebay_batch::{BatchMemory, Buffer, FieldArray};
 use forebay_container::{Number, cf::ValueKind};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     field_form::FieldForm,

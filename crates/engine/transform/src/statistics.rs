@@ -2,7 +2,7 @@
 
 use forebay_batch::FieldArray;
 use forebay_container::{Number, cast::Cast};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -6,7 +6,7 @@ use forebay_batch::{
     Arena, Backing, BatchMaker, BatchMemory, BatchRequest, FieldArray, LoaderStats, MadeFields, MakerThreads,
 };
 use forebay_plan::SetIdentity;
-use forebay_source::{Error, ErrorKind, Grant, Result, ledger};
+use forebay_process::{Error, ErrorKind, Grant, Result, ledger};
 
 use crate::{
     field_form::FieldForm,

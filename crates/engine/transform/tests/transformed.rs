@@ -9,7 +9,7 @@ use forebay_batch::{
 };
 use forebay_container::{Dtype, Number, cf::ValueKind};
 use forebay_plan::{Groups, Plan, PlanSpec, SetIdentity, Shard, Shuffle};
-use forebay_source::{ErrorKind, Result};
+use forebay_process::{ErrorKind, Result};
 use forebay_transform::{
     BatchRoom, CropPlace, FieldForm, MeasuredBatches, StatisticsSpec, TransformOp, TransformSpec,
     Transformed, TransformedField,

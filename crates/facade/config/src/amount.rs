@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use forebay_source::{Error, ErrorKind, Result, size};
+use forebay_process::{Error, ErrorKind, Result, size};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Bytes, or a share of what there is.

@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, ErrorKind, Result, size, suggest::unknown};
+use forebay_process::{Error, ErrorKind, Result, size, suggest::unknown};
 
 use crate::{
     environment::{Environment, literal},

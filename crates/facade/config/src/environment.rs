@@ -2,7 +2,7 @@
 
 use std::{env, fmt, path::PathBuf};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// What the meaning of a path depends on: variables and the working directory.
 pub struct Environment<'a> {

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use forebay_source::{Error, ErrorKind, Result, suggest::unknown};
+use forebay_process::{Error, ErrorKind, Result, suggest::unknown};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},

@@ -1,6 +1,6 @@
 //! A value as it is given: text of a flag or variable, or a value of a TOML file.
 
-use forebay_source::{Error, ErrorKind, Result, size, suggest::unknown};
+use forebay_process::{Error, ErrorKind, Result, size, suggest::unknown};
 use toml::de::DeValue;
 
 use crate::amount::Amount;

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, str::FromStr};
 
-use forebay_source::{Error, Result, suggest::unknown};
+use forebay_process::{Error, Result, suggest::unknown};
 use serde::{Deserialize, Serialize};
 
 use crate::{amount::Amount, fast_place::FastPlace, policy::PolicyName};

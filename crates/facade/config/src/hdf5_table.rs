@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, path::PathBuf};
 
-use forebay_source::{Error, ErrorKind, Result, size};
+use forebay_process::{Error, ErrorKind, Result, size};
 use toml::de::DeValue;
 
 use crate::{

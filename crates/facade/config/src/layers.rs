@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     amount::Amount,

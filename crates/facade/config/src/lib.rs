@@ -58,7 +58,7 @@ pub use amount::Amount;
 pub use config::{Config, OriginConfig, PlacementConfig};
 pub use environment::Environment;
 pub use fast_place::FastPlace;
-pub use forebay_source::suggest::nearest;
+pub use forebay_process::suggest::nearest;
 pub use hdf5_config::{Hdf5Config, PeerReads, PluginChoice, PrestageMode, StageScope};
 pub use open_tiers::{open_disk_tier, tiered};
 pub use policy::PolicyName;

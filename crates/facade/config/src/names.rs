@@ -6,7 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, ErrorKind, Locator, Result, path_of_text, text_of_path};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{Locator, path_of_text, text_of_path};
 
 use crate::environment::{Environment, expand};
 

@@ -2,7 +2,8 @@
 
 use std::{fs, os::unix::fs::DirBuilderExt, sync::Arc};
 
-use forebay_source::{Error, ErrorKind, Origin, Result, ledger, lies_near};
+use forebay_process::{Error, ErrorKind, Result, ledger};
+use forebay_source::{Origin, lies_near};
 use forebay_tier::{
     DiskOptions, DiskTier, ForesightHandle, LeftOutTier, MemoryTier, Placement, Policy, Ranking, Tier, Tiered,
 };

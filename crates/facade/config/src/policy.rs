@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use forebay_source::{Error, Result, suggest::unknown};
+use forebay_process::{Error, Result, suggest::unknown};
 use forebay_tier::BuiltinPolicy;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use toml::Value;
 
 use crate::{config::Config, environment::Environment, given::GivenValue};

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::{
     cache_vol, config::Config, environment::Environment, file, find, layers::Layers, print,

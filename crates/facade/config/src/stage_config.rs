@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use forebay_source::{Error, Result, ledger};
+use forebay_process::{Error, Result, ledger};
 use forebay_stage::{AreaPlace, AreaSettings};
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! The settings of staged writes.
 
-use forebay_source::{Error, ErrorKind, Result, size};
+use forebay_process::{Error, ErrorKind, Result, size};
 use toml::de::DeValue;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use forebay_source::{Error, ErrorKind, Result, size};
+use forebay_process::{Error, ErrorKind, Result, size};
 
 use crate::{
     environment::{Environment, expand, literal},

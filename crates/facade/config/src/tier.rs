@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, ErrorKind, Result, suggest::unknown};
+use forebay_process::{Error, ErrorKind, Result, suggest::unknown};
 use serde::{Deserialize, Serialize};
 
 use crate::{

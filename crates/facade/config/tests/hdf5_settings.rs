@@ -8,7 +8,7 @@ use forebay_config::{
     Amount, Environment, FastPlace, Overrides, PeerReads, PluginChoice, PolicyName, PrestageMode, Settings,
     StageScope, ValueOrigin,
 };
-use forebay_source::{ErrorKind, Result};
+use forebay_process::{ErrorKind, Result};
 
 const WHOLE: &str = r#"
 [stage]

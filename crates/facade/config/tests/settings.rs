@@ -7,7 +7,7 @@ use std::fs;
 use forebay_config::{
     Amount, DISK_QUOTA, DiskConfig, Environment, Overrides, PolicyName, Settings, TierConfig, ValueOrigin,
 };
-use forebay_source::{ErrorKind, Result};
+use forebay_process::{ErrorKind, Result};
 
 const WHOLE: &str = r#"
 [origin]

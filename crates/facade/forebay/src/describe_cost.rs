@@ -7,7 +7,8 @@ use std::sync::{
 
 use forebay_container::Container;
 use forebay_format::describe;
-use forebay_source::{Locator, Operation, Origin, Result, SourceId, TraceSink, TracedOrigin, TracedRequest};
+use forebay_process::Result;
+use forebay_source::{Locator, Operation, Origin, SourceId, TraceSink, TracedOrigin, TracedRequest};
 
 /// So many bytes are read in 0.1 ms from the page cache and in milliseconds from a disk; a saved index of a few records is
 /// loaded in 0.03 ms.

@@ -8,7 +8,7 @@ use std::{
 use forebay_batch::{Backing, BatchMaker, MakerThreads, PlainBacking};
 use forebay_loader::{InForce, Loader, Next, Options, Receipt, Run, SampleSet};
 use forebay_plan::{LoaderState, Resumed, StateCheck};
-use forebay_source::{Histogram, LatencySummary, ProcessIdentity, Result, current_process};
+use forebay_process::{Histogram, LatencySummary, ProcessIdentity, Result, current_process};
 use forebay_tier::{Stats, Tiered};
 use forebay_transform::{BatchRoom, FieldForm, TransformSpec, Transformed};
 use serde::Serialize;

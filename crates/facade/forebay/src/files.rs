@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use forebay_config::names::{RealNames, WILDCARDS, is_pattern};
 use forebay_format::{Found, format_of};
-use forebay_source::{Error, ErrorKind, Locator, Result, path_of_text, text_of_path};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{Locator, path_of_text, text_of_path};
 
 use crate::{Origins, parallel_map::parallel_map};
 

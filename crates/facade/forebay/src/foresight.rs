@@ -24,7 +24,7 @@ mod named_units;
 use std::sync::{Arc, PoisonError};
 
 use forebay_loader::Schedule;
-use forebay_source::Result;
+use forebay_process::Result;
 use forebay_tier::Tiered;
 
 use self::{ahead::UpcomingBatches, course::EpochCourse, loader_foresight::WeakForesight};

@@ -15,8 +15,9 @@ use std::{
 
 use forebay_container::{Container, Extents, load, save};
 use forebay_format::CSV_HEADER;
+use forebay_process::ErrorKind;
 use forebay_scratch::{FileFacts, OwnFolder};
-use forebay_source::{ErrorKind, Locator, Origin, SourceId};
+use forebay_source::{Locator, Origin, SourceId};
 use sha2::{Digest, Sha256};
 
 use crate::{DescribeCost, told_containers::ToldContainers};

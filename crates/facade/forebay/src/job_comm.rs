@@ -11,7 +11,7 @@
 use std::{env, path::PathBuf, sync::Arc};
 
 use forebay_mpi::{MpiComm, MpiHandle, MpiLaunchedComm, MpiOptions, passive_progress};
-use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
+use forebay_process::{Error, ErrorKind, Event, EventKind, Result};
 use forebay_store::{Comm, JobName, LocalComm, SharedComm, Wait};
 use forebay_tcp::{Rendezvous, TcpComm, TcpListen, TcpOptions, tcp_over};
 

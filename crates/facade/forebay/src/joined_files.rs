@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use forebay_container::{Array, Container, Selection, Span, Values, Variable};
 use forebay_format::Opened;
 use forebay_loader::AxisName;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use self::{
     join_plan::JoinPlan,

@@ -66,9 +66,11 @@ pub use forebay_loader::{Batch, Loader, Options, SampleSet, SampleSpec, Samples}
 pub use forebay_mpi::MpiHandle;
 pub use forebay_object::ObjectOrigin;
 pub use forebay_plan as plan;
+pub use forebay_process as process;
+pub use forebay_process::size;
+pub use forebay_process::{Error, ErrorKind, Result};
 pub use forebay_source as source;
-pub use forebay_source::size;
-pub use forebay_source::{Error, ErrorKind, FileOrigin, Locator, Origin, Result};
+pub use forebay_source::{FileOrigin, Locator, Origin};
 pub use forebay_stage as stage;
 pub use forebay_store as store;
 pub use forebay_tcp::Rendezvous;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use forebay_container::Container;
 use forebay_format::{Opened, describe, is_registered};
-use forebay_source::{Locator, Origin, Result, Source};
+use forebay_process::Result;
+use forebay_source::{Locator, Origin, Source};
 
 use crate::{IndexCache, Origins, describe_cost::describe_counting};
 

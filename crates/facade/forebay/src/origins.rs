@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use forebay_config::{Config, names, tiered};
 use forebay_object::ObjectOrigin;
+use forebay_process::{Error, ErrorKind, Event, EventKind, Histogram, Result};
 use forebay_source::{
-    Error, ErrorKind, Event, EventKind, FileOrigin, Histogram, Locator, Origin, Result, SmallSourceCache,
-    Source, SourceId, TraceSink, TracedOrigin,
+    FileOrigin, Locator, Origin, SmallSourceCache, Source, SourceId, TraceSink, TracedOrigin,
 };
 use forebay_tier::{Policy, Tiered};
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use forebay_format::Opened;
 use forebay_loader::{SampleSet, SampleSpec};
-use forebay_source::{Origin, Result};
+use forebay_process::Result;
+use forebay_source::Origin;
 use serde::{Deserialize, Serialize};
 
 use crate::{IndexCache, Origins, files::expand_among, open, open::WHOLE_BYTES, parallel_map::parallel_map};

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use forebay_process::Result;
 use forebay_source::{
-    ByteRange, FaultCounters, FaultOrigin, FaultSchedule, FileOrigin, Fill, Locator, Origin, Result, Source,
+    ByteRange, FaultCounters, FaultOrigin, FaultSchedule, FileOrigin, Fill, Locator, Origin, Source,
     SourceId, Trust,
 };
 

@@ -10,8 +10,8 @@ use std::{
 use forebay_batch::BatchMaker;
 use forebay_loader::{FieldFacts, Loader, Next, Options, Run, SampleSet};
 use forebay_plan::Sampler;
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{FileFacts, OwnFolder};
-use forebay_source::{Error, ErrorKind, Result};
 use forebay_transform::{FieldForm, FieldStatistics, MeasuredBatches, StatisticsSpec};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

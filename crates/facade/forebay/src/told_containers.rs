@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use forebay_container::{Container, load, save};
 use forebay_loader::SampleSet;
-use forebay_source::{Error, ErrorKind, Locator, Origin, Result, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{Locator, Origin, SourceId};
 use serde::{Deserialize, Serialize};
 
 /// Descriptions by the file that was described.

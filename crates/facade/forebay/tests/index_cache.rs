@@ -13,7 +13,8 @@ use std::{
 
 use forebay::{
     Container, DescribeCost, FileOrigin, IndexCache, Locator, Origin,
-    source::{Histogram, SourceId, TracedOrigin},
+    process::Histogram,
+    source::{SourceId, TracedOrigin},
 };
 
 /// Longer than file times may lag behind.

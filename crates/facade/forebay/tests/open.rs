@@ -11,7 +11,8 @@ use std::{
 use bytes::Bytes;
 use forebay::{
     FileOrigin, IndexCache, Locator, Origin, Selection,
-    source::{ByteRange, Fill, Result, Source, SourceId, Trust},
+    process::Result,
+    source::{ByteRange, Fill, Source, SourceId, Trust},
 };
 
 /// How many sources are held, and how often one was opened while none was.

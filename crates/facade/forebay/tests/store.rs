@@ -285,7 +285,7 @@ fn a_batch_after_restriping_is_that_of_the_new_shards() {
 #[test]
 fn stores_take_of_the_memory_of_their_process_and_give_it_back() {
     LocalComm::run(&[0], |comm| {
-        let free = || forebay::source::ledger().free();
+        let free = || forebay::process::ledger().free();
         let before = free();
         let store = Store::new(Arc::clone(&comm), StoreOptions::default(), &patience()).unwrap();
         let spec = |len| VariableSpec { name: "x".into(), description: Vec::new(), row_len: len, runs: 1 };

@@ -7,7 +7,7 @@ use forebay::{
     container::cf::ValueKind,
     loader::FieldFacts,
     open_named_set,
-    source::{Histogram, ProcessIdentity, current_process},
+    process::{Histogram, ProcessIdentity, current_process},
     tier::Tiered,
 };
 use serde_json::{Value, json};

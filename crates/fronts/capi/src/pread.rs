@@ -8,7 +8,8 @@ use std::{
 use forebay::{
     Error, Origins, Result, Settings,
     config::Overrides,
-    source::{ByteRange, Fill, PerProcess, SourceExt},
+    process::PerProcess,
+    source::{ByteRange, Fill, SourceExt},
     tier::Tiered,
 };
 

@@ -7,7 +7,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use forebay::{Error, ErrorKind, Result, source::take_warnings};
+use forebay::{Error, ErrorKind, Result, process::take_warnings};
 use serde_json::json;
 
 use crate::border::{OutArg, c_text, owned_text, place};

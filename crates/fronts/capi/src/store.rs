@@ -6,7 +6,7 @@ use forebay::{
     DataPath, Error, Feed, FillOptions, OnLost, Options, Result, StoreMaker, fill_store, job_comm,
     loader::set_identity,
     plan::{SetIdentity, Shard},
-    source::ledger,
+    process::ledger,
     store::{Balance, GET_PATIENCE, ShardPlace, Store, StoreOptions, Wait},
     store_options_within,
 };

@@ -53,7 +53,7 @@ pub(crate) fn code_of(kind: ErrorKind) -> u8 {
 
 /// Says what went wrong, if anything, and what to know besides, to `json` as data; gives the exit code.
 pub(crate) fn code(done: Result<u8>, json: Option<&mut dyn Write>) -> u8 {
-    for warning in forebay::source::take_warnings() {
+    for warning in forebay::process::take_warnings() {
         let _ = writeln!(io::stderr(), "forebay: warning: {}", show::message(&warning.text));
     }
     let error = match done {

@@ -6,8 +6,8 @@ use forebay::{
     Options,
     loader::{OnError, SpillOptions},
     plan::{AUTO_LANES, DEFAULT_WINDOW, Shard, Shuffle, Tail},
+    process::ledger,
     size,
-    source::ledger,
 };
 
 use crate::Context;

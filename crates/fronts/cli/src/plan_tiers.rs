@@ -6,7 +6,7 @@ use forebay::{
         Amount, TierConfig,
         candidates::{Machine, ThisMachine},
     },
-    source::ledger,
+    process::ledger,
     tier::{BuiltinPolicy, ForecastTier, Policy},
 };
 use serde::Serialize;

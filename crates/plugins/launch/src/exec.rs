@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-use forebay_source::{Error, ErrorKind};
+use forebay_process::{Error, ErrorKind};
 
 /// The exit code for a program that is not there, as shells have it.
 pub const NO_PROGRAM: u8 = 127;

@@ -19,10 +19,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{
     OwnFolder, RUN_VARIABLE, RunCounters, SharedFile, Sharing, nonce, run_folder_name, scheduler_job,
 };
-use forebay_source::{Error, ErrorKind, Result};
 
 const LOCK: &str = "lock";
 const COUNTERS: &str = "counters";

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// The variable that names the folder in which `vfd` and `vol` lie.
 pub const PLUGINS_VARIABLE: &str = "FOREBAY_PLUGINS";

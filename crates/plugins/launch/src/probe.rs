@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// One line of what a child says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use rustix::fs::{Access, access};
 
 /// An error where no report can be written to `path`.

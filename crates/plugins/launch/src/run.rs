@@ -11,8 +11,9 @@ use std::{
 };
 
 use forebay_config::{Overrides, Settings, TierConfig, tiered};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{RUN_VARIABLE, start_run};
-use forebay_source::{Error, ErrorKind, FileOrigin, Result};
+use forebay_source::FileOrigin;
 use forebay_tier::{MadeFolders, Tiered};
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use forebay_config::{Amount, DiskConfig, TierConfig};
-use forebay_source::{Error, ErrorKind, Result, ledger};
+use forebay_process::{Error, ErrorKind, Result, ledger};
 
 /// Where memory can be shared under a name.
 const MEMORY: &str = "/dev/shm";

@@ -2,7 +2,7 @@
 //! of each process later.
 
 use forebay_config::Settings;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_stage::{Area, AreaPlace};
 
 /// Returns an error where the HDF5 plug-ins could not stage writes in the configured area.

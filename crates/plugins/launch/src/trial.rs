@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use serde::Serialize;
 
 use crate::{

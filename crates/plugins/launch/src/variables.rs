@@ -6,7 +6,7 @@ use std::{
 };
 
 use forebay_config::{Overrides, Settings};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     plugin_path,

@@ -6,7 +6,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use forebay_source::{Error, ErrorKind, Mounts, Result};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::Mounts;
 use rustix::{
     io::Errno,
     mount::{UnmountFlags, unmount},

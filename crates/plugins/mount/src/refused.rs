@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-use forebay_source::{Error, ErrorKind};
+use forebay_process::{Error, ErrorKind};
 
 const DEVICE: &str = "/dev/fuse";
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use forebay_config::{Config, TierConfig};
-use forebay_source::Result;
+use forebay_process::Result;
 use forebay_tier::MadeFolders;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

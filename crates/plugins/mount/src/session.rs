@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 
 use crate::{

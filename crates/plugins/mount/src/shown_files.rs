@@ -8,7 +8,8 @@ use std::{
     sync::Arc,
 };
 
-use forebay_source::{Error, ErrorKind, FileOrigin, Locator, Origin, Result, Source, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{FileOrigin, Locator, Origin, Source, SourceId};
 
 use crate::origin_folder::OriginFolder;
 

@@ -6,7 +6,8 @@ use std::{
 };
 
 use forebay_config::{Config, TierConfig, tiered};
-use forebay_source::{Error, ErrorKind, Origin, Result};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::Origin;
 use forebay_tier::Tiered;
 use fuser::{BackgroundSession, Config as FuseConfig, MountOption};
 use rustix::{

@@ -13,7 +13,8 @@ use std::{
     time::SystemTime,
 };
 
-use forebay_source::{ByteRange, Error, ErrorKind, Source, SourceExt, SourceId};
+use forebay_process::{Error, ErrorKind};
+use forebay_source::{ByteRange, Source, SourceExt, SourceId};
 use forebay_tier::{SourceKey, Tiered};
 use fuser::{Errno, FileAttr, INodeNo, ReplyOpen};
 use rustix::fs::StatVfs;

@@ -7,7 +7,7 @@ use std::{
     ptr::null_mut,
 };
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     functions::hdf5_functions,

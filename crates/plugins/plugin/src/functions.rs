@@ -26,7 +26,7 @@ macro_rules! hdf5_functions {
 
         impl $table {
             /// Finds every function in `library`, or says which one it lacks.
-            $seen fn load(library: &$crate::Hdf5Library) -> ::forebay_source::Result<Self> {
+            $seen fn load(library: &$crate::Hdf5Library) -> ::forebay_process::Result<Self> {
                 Ok(Self { $( $name: {
                     let name = ::std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes());
                     let symbol = library.require(name.expect("an identifier has no NUL"))?;

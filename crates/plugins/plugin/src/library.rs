@@ -10,7 +10,7 @@ use std::{
     sync::OnceLock,
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::symbol_table::SymbolTable;
 

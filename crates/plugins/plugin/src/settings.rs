@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use forebay_config::{Config, Environment, Overrides, PrestageMode, Settings};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::{ManagedPaths, info_text};
 

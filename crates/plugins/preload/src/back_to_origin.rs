@@ -2,8 +2,8 @@
 
 use std::{os::fd::RawFd, sync::Arc};
 
+use forebay_process::hidden_numbers;
 use forebay_scratch::RunCounter;
-use forebay_source::hidden_numbers;
 
 use crate::{
     kernel,

@@ -25,7 +25,7 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use forebay_source::record_locks::LockSafeFile;
+use forebay_process::record_locks::LockSafeFile;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::os::fd::{OwnedFd, RawFd};
 
-use forebay_source::descriptors;
+use forebay_process::descriptors;
 use rustix::io::Errno;
 
 use crate::{back_to_origin::leave, engine, inside, own_numbers, prefix, slots};

@@ -12,7 +12,8 @@ use std::{
     },
 };
 
-use forebay_source::{FileOrigin, descriptors::with_high_number, record_locks::LockSafeFile};
+use forebay_process::{descriptors::with_high_number, record_locks::LockSafeFile};
+use forebay_source::FileOrigin;
 use forebay_tier::DiskTier;
 use rustix::fs::{Mode, OFlags};
 

@@ -20,8 +20,8 @@ use std::{
     },
 };
 
+use forebay_process::forked_token;
 use forebay_scratch::RunCounter;
-use forebay_source::forked_token;
 
 use crate::run_counts;
 

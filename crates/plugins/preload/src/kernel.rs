@@ -11,7 +11,7 @@ use std::{
     path::PathBuf,
 };
 
-use forebay_source::{hidden_numbers, record_locks};
+use forebay_process::{hidden_numbers, record_locks};
 use rustix::{
     fs::{AtFlags, FileType, OFlags, SeekFrom, Statx, StatxFlags},
     io::{DupFlags, FdFlags},

@@ -6,11 +6,9 @@ use std::{
     sync::Arc,
 };
 
+use forebay_process::record_locks::{self, LockAttempt, LockSafeFile};
 use forebay_scratch::RunCounter;
-use forebay_source::{
-    Locator,
-    record_locks::{self, LockAttempt, LockSafeFile},
-};
+use forebay_source::Locator;
 use forebay_tier::SourceKey;
 use libc::c_void;
 use rustix::fs::{Mode, OFlags};

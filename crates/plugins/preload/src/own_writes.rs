@@ -2,8 +2,8 @@
 
 use std::{fs::File, os::fd::RawFd, path::Path};
 
+use forebay_process::record_locks::{self, LockSafeFile};
 use forebay_scratch::RunCounter;
-use forebay_source::record_locks::{self, LockSafeFile};
 use rustix::fs::{Mode, OFlags};
 
 use crate::{

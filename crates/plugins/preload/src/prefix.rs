@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-use forebay_source::descriptors::stay_unseen;
+use forebay_process::descriptors::stay_unseen;
 use rustix::fs::FileType;
 
 use crate::{

@@ -12,8 +12,9 @@ use std::{
     },
 };
 
+use forebay_process::record_locks::LockSafeFile;
 use forebay_scratch::RunCounter;
-use forebay_source::{ByteRange, Fill, Source, SourceExt, record_locks::LockSafeFile};
+use forebay_source::{ByteRange, Fill, Source, SourceExt};
 use forebay_tier::SourceKey;
 
 use crate::{

@@ -9,8 +9,8 @@ use std::{
     },
 };
 
+use forebay_process::descriptors;
 use forebay_scratch::{RunCounter, RunCounters};
-use forebay_source::descriptors;
 
 static COUNTERS: OnceLock<Option<RunCounters>> = OnceLock::new();
 /// Which process was counted last: a forked child has its parent's counters, and is one more.

@@ -16,7 +16,7 @@ use forebay_plugin::{
         hid_t,
     },
 };
-use forebay_source::Error;
+use forebay_process::Error;
 
 use crate::{
     class::{FREE_LISTS, H5F_CLOSE_WEAK, H5FD_CLASS_VERSION, H5FD_class_t, H5FD_mem_t, H5FD_t, MAXADDR},

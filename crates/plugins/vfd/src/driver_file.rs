@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "HDF5 hands files by their address")]
 
 use forebay_plugin::hdf5_types::herr_t;
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     class::{H5FD_FEAT_ACCUMULATE_METADATA, H5FD_t},

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use forebay_plugin::{ErrorStack, Hdf5Library, LibrarySlots, WarnOnce};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::{
     class::H5FD_class_t,

@@ -6,7 +6,7 @@ use forebay_plugin::{
     ErrorStack,
     error_stack::{ErrorNumbers, MajorError, MinorError},
 };
-use forebay_source::{Error, ErrorKind};
+use forebay_process::{Error, ErrorKind};
 
 /// What could not be done.
 #[derive(Clone, Copy, Debug)]

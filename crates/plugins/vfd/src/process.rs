@@ -12,7 +12,8 @@ use std::{
 
 use forebay_config::tiered;
 use forebay_plugin::{PluginSettings, WarnOnce, guard};
-use forebay_source::{Error, FileOrigin, Owned, PerProcess, Result};
+use forebay_process::{Error, Owned, PerProcess, Result};
+use forebay_source::FileOrigin;
 use forebay_stage::{Area, AreaPlace, AreaSettings, CloseWhen, RedoFile};
 use forebay_tier::Tiered;
 

@@ -14,7 +14,7 @@ use forebay_plugin::{
     ErrorStack, Hdf5Library, hdf5_functions,
     hdf5_types::{H5P_DEFAULT, HADDR_UNDEF, haddr_t, herr_t, hid_t},
 };
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::class::{H5FD_class_t, H5FD_mem_t, H5FD_t};
 

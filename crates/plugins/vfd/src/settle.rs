@@ -8,7 +8,7 @@ use std::{
 };
 
 use forebay_plugin::WarnOnce;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_stage::{Area, AwaitedDrains, ItemState, PreparedDiscard};
 use rustix::event::{PollFd, Timespec, poll};
 

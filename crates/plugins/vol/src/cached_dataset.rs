@@ -10,14 +10,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::units::{
+    dataset_units::DatasetUnits,
+    unit_grid::{UnitGrid, UnitPiece},
+    unit_target::{BlockClaim, UnitTarget},
+    unit_writer::{QueuePatience, UnitOrigin, WaitingUnit},
+};
 use bytes::Bytes;
 use forebay_peercache::PeerBlocks;
 use forebay_plugin::hdf5_types::hid_t;
-use forebay_source::{Locator, PerProcess, SourceId, text_of_path};
+use forebay_process::PerProcess;
+use forebay_source::{Locator, SourceId, text_of_path};
 use forebay_tier::{BlockPiece, Claim, Copies, Room};
-use forebay_units::{
-    BlockClaim, DatasetUnits, QueuePatience, UnitGrid, UnitOrigin, UnitPiece, UnitTarget, WaitingUnit,
-};
 
 use crate::{
     file_state::{ObjectToken, VolFile},
@@ -151,7 +155,7 @@ impl CachedDataset {
     }
 
     /// What this process keeps of it; `None` while reads pass through, and for ever once it has changed.
-    pub(crate) fn usable(&self) -> Option<Arc<forebay_source::Owned<Option<KeptUnits>>>> {
+    pub(crate) fn usable(&self) -> Option<Arc<forebay_process::Owned<Option<KeptUnits>>>> {
         if self.is_out_of_use.get() || !self.file.is_on() {
             return None;
         }

@@ -16,8 +16,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::units::{
+    read_plan::{self, PlacedPiece, UnitDemand},
+    unit_grid::UnitPiece,
+    unit_target::BlockClaim,
+    unit_writer::QueuePatience,
+};
 use forebay_plugin::hdf5_types::{herr_t, hid_t};
-use forebay_units::{BlockClaim, PlacedPiece, QueuePatience, UnitDemand, UnitPiece, read_plan};
 
 use crate::{
     cached_dataset::{CachedDataset, KeptUnits, UnitFill, patience_after},

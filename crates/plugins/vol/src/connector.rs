@@ -14,7 +14,7 @@ use forebay_plugin::{
     hdf5_types::{herr_t, hid_t},
     plugin_entry,
 };
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     driver_handle::DriverHandle,

@@ -7,8 +7,8 @@ use std::{
     ptr::null_mut,
 };
 
+use crate::units::cache_stats::CacheCounters;
 use forebay_plugin::{guard, hdf5_types::hid_t, slots::SLOT_COUNT};
-use forebay_units::CacheCounters;
 
 use crate::{
     functions::RawPointer,

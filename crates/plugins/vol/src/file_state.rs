@@ -14,7 +14,7 @@ use std::{
 
 use forebay_source::{FileOrigin, Locator, Origin, SourceId};
 
-use forebay_units::{DatasetUnits, UnitOrigin};
+use crate::units::{dataset_units::DatasetUnits, unit_writer::UnitOrigin};
 
 use crate::parallel::parallel_file::ParallelFile;
 

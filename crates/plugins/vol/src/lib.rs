@@ -8,7 +8,7 @@
 //!                                                        └─► UnitWriter ─► tier
 //! ```
 //!
-//! How data sets are cut into units, and how those get into a tier, is in `forebay-units`. Nothing of this project's threads calls HDF5: they move bytes between memory, files and the tier.
+//! How datasets are cut into units, and how those get into a tier, is in `units`. Nothing of this project's threads calls HDF5: they move bytes between memory, files and the tier.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -25,6 +25,7 @@
 //! | `under_dataset` | the data set below, described and read box by box |
 //! | `cached_dataset`, `memory_target`, `cached_read`, `missed_units` | a read: planned, served, filled |
 //! | `read_cache` | the tier of this process, and the thread that fills it |
+//! | `units` | values of arrays in a tier, unit by unit |
 //! | `prestage`, `prestage_queue` | data sets read before they are asked for |
 //! | `parallel` | files that ranks have open together by MPI-IO |
 //! | `operation_numbers`, `optional_ops`, `control` | what programs can ask for beyond HDF5's own interface |
@@ -57,8 +58,9 @@ mod settings;
 mod slots;
 mod transfer_list;
 mod under_dataset;
+mod units;
 mod vol_class;
 mod vol_object;
 
-pub use forebay_units::CacheCounters;
 pub use parallel::parallel_stats::{ParallelCounters, forebay_hdf5_parallel_stats};
+pub use units::cache_stats::CacheCounters;

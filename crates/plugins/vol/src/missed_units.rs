@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap};
 
-use forebay_units::{BlockClaim, UnitDemand, UnitGrid, UnitSet};
+use crate::units::{read_plan::UnitDemand, unit_grid::UnitGrid, unit_set::UnitSet, unit_target::BlockClaim};
 
 /// A part of a unit is read as the whole unit at once if it is at least one in this many of its bytes.
 const LARGE_PART: u64 = 4;

@@ -7,11 +7,11 @@ use std::{
     time::Duration,
 };
 
+use crate::units::cache_stats::CacheCounters;
 use forebay_plugin::{
     guard,
     hdf5_types::{herr_t, hid_t},
 };
-use forebay_units::CacheCounters;
 
 use crate::{
     hdf5_arguments::OptionalArguments,

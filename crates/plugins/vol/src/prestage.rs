@@ -1,8 +1,8 @@
 //! Data sets read into the cache before they are asked for: on the calling thread, or behind it where no HDF5 is needed.
 
+use crate::units::read_plan;
 use forebay_config::PrestageMode;
 use forebay_plugin::hdf5_types::{herr_t, hid_t};
-use forebay_units::read_plan;
 
 use crate::{
     cached_dataset::{CachedDataset, KeptUnits, Prestaged},

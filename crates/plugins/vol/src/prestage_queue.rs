@@ -9,7 +9,10 @@ use std::{
     time::Instant,
 };
 
-use forebay_units::{QueuePatience, UnitOrigin, UnitTarget, UnitWriter, WaitingUnit};
+use crate::units::{
+    unit_target::UnitTarget,
+    unit_writer::{QueuePatience, UnitOrigin, UnitWriter, WaitingUnit},
+};
 
 use crate::file_state::VolFile;
 

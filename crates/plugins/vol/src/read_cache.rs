@@ -10,11 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::units::{cache_stats::CacheCounters, unit_grid::block_len, unit_writer::UnitWriter};
 use forebay_config::{TierConfig, open_disk_tier};
 use forebay_plugin::{WarnOnce, guard};
-use forebay_source::{Error, PerProcess, Result, SourceId, ledger};
+use forebay_process::{Error, PerProcess, Result, ledger};
+use forebay_source::SourceId;
 use forebay_tier::{Copies, MemoryTier, Policy, Ranking, Tier};
-use forebay_units::{CacheCounters, UnitWriter, unit_grid::block_len};
 
 use crate::{
     prestage_queue::PrestageQueue,

@@ -4,8 +4,8 @@
 
 use forebay_plugin::hdf5_types::{hid_t, hsize_t};
 
-pub(crate) use forebay_units::ByteRun;
-use forebay_units::MOST_DIMENSIONS;
+pub(crate) use crate::units::read_plan::ByteRun;
+use crate::units::unit_grid::MOST_DIMENSIONS;
 
 use crate::slots::LoadedLibrary;
 

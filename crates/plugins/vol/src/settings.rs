@@ -12,7 +12,7 @@ use forebay_config::{
     PrestageMode, Settings, StageScope, TierConfig,
 };
 use forebay_plugin::{ManagedPaths, WarnOnce, info_text};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use forebay_tier::BuiltinPolicy;
 
 /// What the connector was told.

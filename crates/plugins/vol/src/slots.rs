@@ -8,7 +8,7 @@ use std::{
 };
 
 use forebay_plugin::{ErrorStack, Hdf5Library, LibrarySlots, hdf5_types::hid_t};
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     driver_handle::DriverHandle, file_state::VolFiles, functions::VolFunctions,

@@ -7,9 +7,9 @@ use std::{
     ptr::{null, null_mut},
 };
 
+use crate::units::unit_grid::{MOST_DIMENSIONS, UnitBox};
 use bytes::Bytes;
 use forebay_plugin::hdf5_types::{HADDR_UNDEF, hid_t};
-use forebay_units::{MOST_DIMENSIONS, UnitBox};
 
 use crate::{
     element_type,

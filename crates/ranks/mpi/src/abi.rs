@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// An object of MPI: MPICH's are 32-bit numbers, Open MPI's and those of the standard interface have the width of a pointer.
 ///

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use forebay_store::{ShardMemory, Wait};
 
 use crate::{MpiComm, abi::MpiHandle, pending::int, ranks::Ranks};

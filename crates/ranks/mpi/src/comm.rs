@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use forebay_store::{Comm, CommThreads, NodeLink, ShardMemory, Wait, Window};
 
 use crate::{

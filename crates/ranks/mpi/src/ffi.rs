@@ -8,7 +8,7 @@ use std::{
     ptr,
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 use crate::abi::{MpiAbi, MpiConstants, MpiHandle};

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// What tells where the library lies: a path, or [`OFF`].
 const SETTING: &str = "FOREBAY_MPI_LIBRARY";

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use forebay_source::Result;
+use forebay_process::Result;
 use forebay_store::{Comm, CommThreads, ShardMemory, Wait, Window, gone};
 
 use crate::{lifetime, stall::RankWatch};

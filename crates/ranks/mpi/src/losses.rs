@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::OnceLock};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::{NodeLink, gone};
 
 use crate::{lifetime, stall::RankWatch};

@@ -4,7 +4,7 @@
 
 use std::{ffi::c_int, mem::ManuallyDrop, ptr};
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::{abi::MpiHandle, ffi::LoadedMpi};
 

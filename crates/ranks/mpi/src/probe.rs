@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::{Comm, ShardMemory, ShardPlace, Wait, Window, WindowPiece, WindowRead};
 
 use crate::comm::MpiComm;

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{Error, ErrorKind, ProcessIdentity, Result, current_process};
+use forebay_process::{Error, ErrorKind, ProcessIdentity, Result, current_process};
 use forebay_store::{CommThreads, Wait, gone};
 
 use crate::{

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::{Wait, WindowRead, gone};
 
 use crate::{

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, atomic::Ordering::SeqCst},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::ShardMemory;
 
 use crate::{abi::MpiHandle, lifetime, ranks::Ranks, window_use::WindowUse};

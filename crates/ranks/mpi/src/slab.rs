@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     abi::MpiHandle,

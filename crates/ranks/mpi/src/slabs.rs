@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering::SeqCst},
 };
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     ffi::LoadedMpi,

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::{ShardMemory, Wait, Window, WindowRead};
 
 use crate::{ranks::Ranks, remote_gets::RemoteGets, rma::RemoteWindow, window_use::WindowUse};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use forebay_store::Wait;
 
 use crate::polling::Polling;

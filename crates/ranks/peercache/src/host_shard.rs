@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forebay_source::Result;
+use forebay_process::Result;
 use forebay_store::{ShardMemory, ShardPlace};
 
 use crate::host_table::HostTableShape;

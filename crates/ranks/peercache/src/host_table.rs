@@ -16,7 +16,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use forebay_source::Result;
+use forebay_process::Result;
 use forebay_store::ShardMemory;
 
 use crate::block_digest::BlockDigest;

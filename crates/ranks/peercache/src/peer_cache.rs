@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use forebay_source::{Error, Result, SourceId};
+use forebay_process::{Error, Result};
+use forebay_source::SourceId;
 use forebay_store::{Comm, ShardMemory, ShardPlace, Wait, agree};
 use forebay_tier::Usage;
 
@@ -100,7 +101,7 @@ fn shape_of(said: &[u8]) -> Result<HostTableShape> {
 mod tests {
     use std::time::Duration;
 
-    use forebay_source::ErrorKind;
+    use forebay_process::ErrorKind;
     use forebay_store::LocalComm;
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, fmt, ops::Range, sync::Arc};
 
-use forebay_source::{Error, ErrorKind, Result, ledger};
+use forebay_process::{Error, ErrorKind, Result, ledger};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{

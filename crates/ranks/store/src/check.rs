@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use forebay_source::ErrorKind;
+use forebay_process::ErrorKind;
 
 use crate::{
     Balance, Comm, FieldGather, Filling, PaddingRows, Partition, SampleLens, ShardMemory, ShardPlace, Store,
@@ -395,7 +395,7 @@ pub fn a_failure_of_one_rank_is_an_error_on_all(comm: &Arc<dyn Comm>) {
     let store = Store::new(Arc::clone(comm), StoreOptions::default(), &patience()).expect("a store");
     let filling = store.begin(&[(spec, lens)], &partition, &patience()).expect("memory");
     let written = match comm.rank() == bad {
-        true => Err(forebay_source::Error::corrupt("this file is damaged")),
+        true => Err(forebay_process::Error::corrupt("this file is damaged")),
         false => Ok(()),
     };
     let error = store.finish(filling, written, &patience()).expect_err("one rank could not write");
@@ -514,7 +514,7 @@ fn read(window: &dyn Window, reads: Vec<RankPieces<'_>>) {
     }
 }
 
-fn write_own(filling: &Filling, rank: usize, bytes: impl Fn(u64) -> Vec<u8>) -> forebay_source::Result<()> {
+fn write_own(filling: &Filling, rank: usize, bytes: impl Fn(u64) -> Vec<u8>) -> forebay_process::Result<()> {
     filling.variables()[0].samples_of(rank).try_for_each(|sample| filling.write(0, sample, &bytes(sample)))
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forebay_source::{Error, ErrorKind, Grant, Result};
+use forebay_process::{Error, ErrorKind, Grant, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -1,6 +1,6 @@
 //! Frames between ranks: a header of 24 bytes, then a message. A parser of bytes, which reads nothing itself.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 /// What a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::{
     comm::{Window, WindowPiece, WindowRead},

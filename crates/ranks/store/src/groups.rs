@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 /// How ranks form replica groups: consecutive ranks, groups as even as can be and none narrower than asked.
 ///

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 /// The name of a job, and of the attempt to run it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

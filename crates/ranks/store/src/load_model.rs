@@ -18,7 +18,7 @@
 //! ranks of other hosts a batch is expected to need. What is measured has to lie in memory and not in caches, as large sets do.
 
 use crate::ReplicaGroups;
-use forebay_source::Result;
+use forebay_process::Result;
 
 /// What the parts of a get cost.
 #[derive(Clone, Copy, Debug, PartialEq)]

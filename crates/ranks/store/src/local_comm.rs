@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::{
     comm::{Comm, CommThreads, Window, WindowRead, gone},

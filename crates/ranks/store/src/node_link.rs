@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use rustix::{
     fs::{FileType, SealFlags},
     io::Errno,

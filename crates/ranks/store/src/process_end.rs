@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use rustix::{
     pipe::{PipeFlags, pipe_with},
     process::{PidfdFlags, getpid, pidfd_open},

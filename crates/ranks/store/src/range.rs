@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Instant};
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::{
     comm::{WindowPiece, WindowRead},

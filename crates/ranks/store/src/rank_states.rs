@@ -13,7 +13,7 @@ use std::{
     sync::atomic::{AtomicU8, Ordering::SeqCst},
 };
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::shard_memory::{ShardMemory, ShardPlace};
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, PoisonError, atomic::Ordering::SeqCst},
 };
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     allocate::{NewVariable, same_on_every_rank},

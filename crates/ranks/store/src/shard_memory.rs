@@ -12,8 +12,8 @@ use std::{
     ptr,
 };
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{OwnFolder, nonce, user_folder_name};
-use forebay_source::{Error, ErrorKind, Result};
 use memmap2::{MmapOptions, MmapRaw};
 
 /// Where the bytes of a shard live.

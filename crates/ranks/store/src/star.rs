@@ -19,7 +19,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use forebay_source::{Error, ProcessIdentity, Result, current_process};
+use forebay_process::{Error, ProcessIdentity, Result, current_process};
 use rustix::event::{EventfdFlags, eventfd};
 
 pub use event_loop::EndedElsewhere;

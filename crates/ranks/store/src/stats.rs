@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use forebay_source::{Histogram, LatencySummary};
+use forebay_process::{Histogram, LatencySummary};
 use serde::Serialize;
 
 /// What a store has read so far, as this rank sees it.

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ErrorKind, Grant, Histogram, Result, ledger};
+use forebay_process::{Error, ErrorKind, Grant, Histogram, Result, ledger};
 use serde::Serialize;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::{comm::Window, partition::Partition, sample_lens::SampleLens};
 

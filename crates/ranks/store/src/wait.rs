@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// The bound on a wait for other ranks: a deadline, and a check that may end it before, such as one for Ctrl-C.
 ///

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::ErrorKind;
+use forebay_process::ErrorKind;
 use forebay_store::{Comm, ShardMemory, ShardPlace, SharedComm, check};
 use ranks::{Ranks, Task, files};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};

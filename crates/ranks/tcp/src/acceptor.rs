@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ProcessIdentity, Result, current_process};
+use forebay_process::{Error, ProcessIdentity, Result, current_process};
 use forebay_store::{ParentOnly, Wait};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},

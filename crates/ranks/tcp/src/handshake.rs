@@ -10,7 +10,7 @@
 //! Both codes are over both nonces, both ranks and the purpose, and begin with the role: what is overheard is of no use in
 //! another connection, nor sent back in the same.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     hmac::{CODE_LEN, hmac_sha256, is_same_code},

@@ -7,7 +7,7 @@ use std::{
     path::PathBuf,
 };
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use forebay_store::{Comm, JobName, Wait, agree};
 
 use crate::{

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use forebay_store::{Wait, gone};
 use rustix::{
     event::PollFlags,

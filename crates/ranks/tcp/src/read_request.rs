@@ -1,6 +1,6 @@
 //! What a rank asks another for: pieces of a window, as bytes. Pure functions.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::{FrameHeader, FrameKind};
 
 /// The most pieces of one request: more are asked for by several. It bounds what a server keeps of a request to 64 KiB.

@@ -2,7 +2,7 @@
 
 use std::{fs, io::ErrorKind as Io, path::PathBuf, thread, time::Duration};
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use forebay_store::Wait;
 
 /// Values by name that all ranks of a job can set and get.

@@ -2,7 +2,7 @@
 
 use std::{fmt, io::Read, os::fd::OwnedFd, path::Path};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::JobName;
 use rustix::{
     fs::{FileType, Mode, OFlags},

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ProcessIdentity, Result, current_process};
+use forebay_process::{Error, ProcessIdentity, Result, current_process};
 use forebay_store::{FrameHeader, FrameKind, ShardMemory};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::Wait;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, OnceLock, atomic::AtomicU64},
 };
 
-use forebay_source::{Error, PerProcess, Result, current_process};
+use forebay_process::{Error, PerProcess, Result, current_process};
 use forebay_store::{
     Comm, CommThreads, JobName, NodeLink, RankStates, START_PATIENCE, ShardMemory, Star, StarCall,
     StarMessage, StarParts, Wait, Window,

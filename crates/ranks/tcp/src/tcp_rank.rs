@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
-use forebay_source::{Error, ErrorKind, PerProcess, ProcessIdentity, Result};
+use forebay_process::{Error, ErrorKind, PerProcess, ProcessIdentity, Result};
 use forebay_store::{NodeLink, RankState, Star, StarCall, StarMessage, Wait};
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::Ordering::SeqCst},
 };
 
-use forebay_source::{Error, ErrorKind, Result, current_process};
+use forebay_process::{Error, ErrorKind, Result, current_process};
 use forebay_store::{ShardMemory, StarCall, Wait, Window, WindowRead, gone};
 use serde::{Deserialize, Serialize};
 

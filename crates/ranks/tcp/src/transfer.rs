@@ -2,7 +2,7 @@
 
 use std::{io::IoSliceMut, time::Duration};
 
-use forebay_source::Result;
+use forebay_process::Result;
 use forebay_store::{FrameHeader, FrameKind, Wait};
 use rustix::{
     event::{PollFd, PollFlags},
@@ -300,7 +300,7 @@ mod tests {
         time::Instant,
     };
 
-    use forebay_source::ErrorKind;
+    use forebay_process::ErrorKind;
     use forebay_store::JobName;
 
     use super::*;

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::Error;
+use forebay_process::Error;
 use forebay_store::{
     Comm, FrameHeader, FrameKind, ShardMemory, ShardPlace, Wait, Window, WindowPiece, WindowRead, check,
 };

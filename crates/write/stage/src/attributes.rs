@@ -5,8 +5,8 @@
 
 use std::{ffi::OsStr, fs::File, io, os::fd::AsFd};
 
+use forebay_process::{Error, Result};
 use forebay_scratch::disk;
-use forebay_source::{Error, Result};
 use rustix::fs::{FileType, Gid, Mode, OFlags, Stat, Uid};
 
 use crate::destination::Destination;

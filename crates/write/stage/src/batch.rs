@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use forebay_source::Error;
+use forebay_process::Error;
 
 use crate::pending::PendingPiece;
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 /// A milestone that is reached once, or fails.
 #[derive(Clone, Debug, Default)]

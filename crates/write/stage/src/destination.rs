@@ -13,8 +13,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
+use forebay_process::{Error, ErrorKind, Result, descriptors::retry_when_exhausted};
 use forebay_scratch::{disk, nonce};
-use forebay_source::{Error, ErrorKind, Result, descriptors::retry_when_exhausted};
 use rustix::{
     fs::{Access, CWD, FileType, Mode, OFlags},
     io::Errno,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use forebay_process::{ErrorKind, Result};
 use forebay_scratch::{OwnFolder, SharedFolder};
-use forebay_source::{ErrorKind, Result};
 
 use crate::{
     destination::Destination,

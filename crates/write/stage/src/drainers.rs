@@ -15,7 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, Throttle};
+use forebay_process::Error;
+use forebay_source::Throttle;
 
 use crate::{
     counters::StageCounters, destination::Directories, destination_changes::DestinationChanges,

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{Error, ErrorKind, Event, EventKind, PerProcess, Result};
+use forebay_process::{Error, ErrorKind, Event, EventKind, PerProcess, Result};
 
 use crate::{
     drainers::DrainShared,

@@ -7,8 +7,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use forebay_process::{Error, Result};
 use forebay_scratch::disk;
-use forebay_source::{Error, Result};
 
 use crate::stamp::FileStamp;
 

@@ -8,8 +8,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{OwnFolder, disk};
-use forebay_source::{Error, ErrorKind, Result};
 use rustix::fs::{Mode, OFlags};
 
 use crate::{

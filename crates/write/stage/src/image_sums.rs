@@ -2,8 +2,8 @@
 
 use std::fs::File;
 
+use forebay_process::{Error, Result};
 use forebay_scratch::disk;
-use forebay_source::{Error, Result};
 
 use crate::{
     attributes::{dress, dress_as_new},

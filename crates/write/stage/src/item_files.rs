@@ -3,8 +3,8 @@
 //! A journal that was never synced is `ID.open`, one that was is `ID.journal` and takes its place. After a power loss the first may be
 //! anything, and nothing was promised of it; damage to the second is damage.
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{OwnFolder, disk, nonce};
-use forebay_source::{Error, ErrorKind, Result};
 
 use crate::journal::Journal;
 

@@ -5,8 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use forebay_process::Result;
 use forebay_scratch::nonce;
-use forebay_source::Result;
 
 use crate::{destination, journal::Journal, stamp::FileStamp, status::ItemKind};
 

@@ -12,8 +12,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::host_name;
-use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use forebay_source::Error;
+use forebay_process::Error;
 
 use crate::stamp::FileStamp;
 

@@ -14,7 +14,7 @@
 //! to the next flush. Until then the record has a kind of its own, and its head, written after its bytes, is all that is
 //! summed. That is enough after a kill, as the system has all that was written; after a loss of power it does not count.
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 /// Bytes of a segment's head, and of a record's.
 pub(crate) const HEAD_LEN: usize = 48;
@@ -264,7 +264,7 @@ fn u64_at(bytes: &[u8; HEAD_LEN], at: usize) -> u64 {
 #[cfg(test)]
 #[expect(clippy::cast_possible_truncation, reason = "the numbers of these tests are small")]
 mod tests {
-    use forebay_source::Error;
+    use forebay_process::Error;
 
     use super::*;
 

@@ -16,7 +16,7 @@ use std::{
     ptr::{self, NonNull},
 };
 
-use forebay_source::{Error, ErrorKind, ProcessIdentity, Result, current_process};
+use forebay_process::{Error, ErrorKind, ProcessIdentity, Result, current_process};
 
 /// Pages that one look of the processor leads to; smaller segments have ordinary ones.
 const HUGE_BYTES: usize = 2 << 20;

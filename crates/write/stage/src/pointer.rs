@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use forebay_process::{Error, Result};
 use forebay_scratch::disk;
-use forebay_source::{Error, Result};
 use rustix::fs::{FileType, Stat, Timespec, Timestamps};
 
 use crate::destination::{Destination, directory_of, is_no_link, marked_name};

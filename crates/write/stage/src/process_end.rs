@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, Once, PoisonError, Weak},
 };
 
-use forebay_source::PerProcess;
+use forebay_process::PerProcess;
 
 use crate::engine::EngineCell;
 

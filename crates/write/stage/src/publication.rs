@@ -13,8 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{ByteLock, OwnFolder};
-use forebay_source::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -8,8 +8,8 @@ use std::{
     sync::Arc,
 };
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{OwnFolder, SharedFolder, boot_id};
-use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     destination::Destination,

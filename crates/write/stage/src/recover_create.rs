@@ -2,8 +2,8 @@
 
 use std::fs::File;
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{OwnFolder, disk};
-use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     destination::{Destination, temporary_name},

@@ -2,8 +2,8 @@
 
 use std::{fs::File, path::Path, sync::Arc};
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{OwnFolder, disk};
-use forebay_source::{Error, ErrorKind, Result};
 use rustix::{
     fs::{FlockOperation, Mode, OFlags},
     io::Errno,

@@ -2,8 +2,8 @@
 
 use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::OwnFolder;
-use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{destination::Destination, journal::Journal, stamp::FileStamp};
 

@@ -5,8 +5,8 @@ use std::{
     time::Instant,
 };
 
+use forebay_process::Result;
 use forebay_scratch::disk;
-use forebay_source::Result;
 
 use crate::{
     batch::{BATCH_BYTES, Truncation},

@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_process::{Error, Result};
 use forebay_scratch::disk;
-use forebay_source::{Error, Result};
 
 use crate::{
     batch::{BATCH_BYTES, DrainBatch, MergedRun, Truncation},

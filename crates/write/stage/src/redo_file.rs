@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, ErrorKind, PerProcess, ProcessIdentity, Result, current_process};
+use forebay_process::{Error, ErrorKind, PerProcess, ProcessIdentity, Result, current_process};
 
 use crate::{
     engine::EngineCell,

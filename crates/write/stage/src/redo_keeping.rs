@@ -1,6 +1,6 @@
 //! What the area keeps of an updated file besides its log: the journal and the facts.
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     facts_file::{DestinationFacts, FactsFile},

@@ -2,8 +2,8 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use forebay_process::Result;
 use forebay_scratch::nonce;
-use forebay_source::Result;
 
 use crate::{
     log_record::{HEAD_LEN, RecordHead, RecordKind, SegmentHead, record_start},

@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::disk;
-use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     batch::{DrainBatch, Truncation},

@@ -25,11 +25,11 @@ use std::{
     time::Duration,
 };
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{
     LockMode, OwnFolder, ParentOnly, SharedFolder, boot_id, disk, host_name, lock_within, nonce, unlock,
     user_folder_name,
 };
-use forebay_source::{Error, ErrorKind, Result};
 use rustix::fs::MemfdFlags;
 
 use crate::{

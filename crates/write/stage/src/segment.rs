@@ -11,8 +11,8 @@ use std::{
     },
 };
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::disk;
-use forebay_source::{Error, ErrorKind, Result};
 
 use crate::{
     log_record::{HEAD_LEN, record_start},

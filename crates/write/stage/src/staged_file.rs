@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use forebay_source::{Error, ErrorKind, ProcessIdentity, Result, current_process};
+use forebay_process::{Error, ErrorKind, ProcessIdentity, Result, current_process};
 
 use crate::{completion::Completion, engine::EngineCell, image_state::ImageState, process_end::drain_at_end};
 

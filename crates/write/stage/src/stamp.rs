@@ -8,8 +8,8 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use forebay_process::{Error, Result};
 use forebay_scratch::disk;
-use forebay_source::{Error, Result};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Stat, Statx, StatxFlags, makedev},
     io::Errno,

@@ -7,8 +7,8 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{OwnFolder, SharedFile, boot_id, disk};
-use forebay_source::{Error, ErrorKind, Result};
 use rustix::fs::Stat;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! Any bytes at all taken for the files of an area, for fuzzing.
 
-use forebay_source::Error;
+use forebay_process::Error;
 
 use crate::{
     facts_file::newest,

@@ -8,7 +8,7 @@ use std::{
     os::fd::{AsRawFd, RawFd},
 };
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 /// `F_SETSIG`, which the `libc` crate does not have: the signal by which the kernel says that a lease is wanted back.
 const F_SETSIG: libc::c_int = 10;

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{ErrorKind, Result};
+use forebay_process::{ErrorKind, Result};
 use forebay_stage::{
     Area, AreaSettings, CloseWhen, DrainSync, ItemState, RecoverOptions, RedoFile, StageOptions, recover,
 };

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::ErrorKind;
+use forebay_process::ErrorKind;
 use forebay_stage::{
     Area, AreaSettings, CloseWhen, DrainProgress, ItemState, RecoverOptions, StageOptions, recover,
 };

@@ -15,8 +15,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use forebay_process::ErrorKind;
 use forebay_scratch::{boot_id, host_name, user_folder_name};
-use forebay_source::ErrorKind;
 use forebay_stage::{
     Area, AreaSettings, DrainProgress, ItemState, ItemStatus, RecoverOptions, Recovered, StageOptions,
     recover,
@@ -155,7 +155,7 @@ impl OldArea {
         &self,
         options: &RecoverOptions,
         progress: &dyn Fn(DrainProgress) -> ControlFlow<()>,
-    ) -> forebay_source::Result<Recovered> {
+    ) -> forebay_process::Result<Recovered> {
         recover(&self.root.path().join("fast"), options, progress)
     }
 

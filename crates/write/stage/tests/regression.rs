@@ -199,7 +199,7 @@ fn an_area_that_cannot_be_used_lets_all_writes_through_and_warns_once() {
         assert_eq!((stats.staged_bytes, stats.passed_through_bytes), (0, 18), "{stats:?}");
         assert!(area.trouble().is_some());
         area.close().unwrap();
-        let warnings = forebay_source::take_warnings();
+        let warnings = forebay_process::take_warnings();
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].text.contains("straight to its destination"), "{warnings:?}");
         fs::remove_file(&path).unwrap();

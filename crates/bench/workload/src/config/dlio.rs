@@ -3,7 +3,7 @@
 mod data;
 mod states;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     config::{

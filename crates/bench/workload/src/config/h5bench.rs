@@ -3,7 +3,7 @@
 pub(super) mod measured;
 mod training;
 
-use forebay_source::{
+use forebay_process::{
     Error, ErrorKind, Result,
     suggest::{nearest, unknown},
 };

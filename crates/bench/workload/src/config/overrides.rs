@@ -1,6 +1,6 @@
 //! Overrides as hydra has them: `++workload.reader.batch_size=4` sets, `~workload.metric` removes.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::config::{node::ConfigNode, yaml};
 

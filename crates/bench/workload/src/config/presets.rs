@@ -3,7 +3,7 @@
 //! The values are those of the configurations that these benchmarks ship: v1 and v2 (unet3d, cosmoflow, resnet50, bert,
 //! llama checkpoints) and the newer retinanet and dlrm; and those that the h5bench extension was measured with.
 
-use forebay_source::{Result, suggest::unknown};
+use forebay_process::{Result, suggest::unknown};
 
 use crate::{
     config::h5bench::measured,

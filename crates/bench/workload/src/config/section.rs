@@ -1,6 +1,6 @@
 //! The keys of a mapping, taken one by one; those that are left at the end are unknown.
 
-use forebay_source::{Error, ErrorKind, Result, suggest::unknown};
+use forebay_process::{Error, ErrorKind, Result, suggest::unknown};
 
 use crate::{
     config::node::{ConfigNode, FromNode, NodeValue},

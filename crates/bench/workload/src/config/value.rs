@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use forebay_source::{Error, ErrorKind, Result, size, suggest::unknown};
+use forebay_process::{Error, ErrorKind, Result, size, suggest::unknown};
 
 use crate::{
     config::{

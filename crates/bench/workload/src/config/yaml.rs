@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, SpannedEventReceiver};
 
 use crate::config::node::{ConfigNode, NodeValue};

@@ -1,6 +1,6 @@
 //! A grid of parameters and its results: `forebay bench sweep`.
 
-use forebay_source::{Error, ErrorKind, Result, suggest::unknown};
+use forebay_process::{Error, ErrorKind, Result, suggest::unknown};
 
 use crate::{
     metrics::{RunSummary, SplitSummary},

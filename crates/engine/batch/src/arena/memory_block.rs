@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::backing::{ALIGNMENT, Backing, LARGE_PAGE, RegionUse, full};
 

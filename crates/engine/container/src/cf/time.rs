@@ -1,6 +1,6 @@
 //! Times as numbers: so many units since a date.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::calendar::Calendar;
 use crate::Variable;

@@ -1,6 +1,6 @@
 //! A whole array, unpacked.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::unpacker::{Unpack, UnpackKind, Unpacker};
 use crate::{Array, Dtype, Values, Variable, cf::ValueKind};

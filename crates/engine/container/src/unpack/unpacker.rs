@@ -1,6 +1,6 @@
 //! How the stored numbers of one variable become values.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::missing_values::MissingValues;

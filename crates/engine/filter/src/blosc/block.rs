@@ -1,7 +1,7 @@
 //! The blocks of a Blosc chunk.
 
 use crate::error::ended_early;
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::codec;
 use super::header::{Chunk, Move, Special};

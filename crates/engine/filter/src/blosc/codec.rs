@@ -1,6 +1,6 @@
 //! The codecs inside Blosc.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::lz;
 use crate::{deflate, error::unsupported, lz4_blocks, zstd};

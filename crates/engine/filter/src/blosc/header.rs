@@ -1,7 +1,7 @@
 //! The header of a Blosc chunk, of either format.
 
 use crate::error::{ended_early, unsupported};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::byte_cursor::ByteCursor;
 

@@ -1,7 +1,7 @@
 //! BloscLZ, the codec Blosc brings along.
 
 use crate::error::too_long;
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::byte_cursor::ByteCursor;
 use crate::lzf::repeat;

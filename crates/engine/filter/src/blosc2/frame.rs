@@ -5,7 +5,7 @@
 //! ```
 
 use crate::error::{ended_early, unsupported};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{Tiles, msgpack::expect};
 use crate::blosc::{Chunk, decode_chunk};

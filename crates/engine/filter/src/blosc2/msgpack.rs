@@ -1,6 +1,6 @@
 //! Markers of msgpack, which frames of Blosc 2 describe themselves in.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::byte_cursor::ByteCursor;
 

@@ -1,7 +1,7 @@
 //! Blocks that tile an n-dimensional chunk, brought back to C order.
 
 use crate::error::{too_long, unsupported};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::msgpack::expect;
 use crate::blosc::{BloscBlocks, Chunk};

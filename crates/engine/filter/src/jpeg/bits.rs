@@ -1,6 +1,6 @@
 //! Bits of entropy-coded data: stuffed zeros are taken out, and a marker ends it.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 /// Reads bits from the first on. Past the end it gives zeros, which [`check`](Self::check) tells.
 pub(crate) struct EntropyBits<'a> {

@@ -1,6 +1,6 @@
 //! Markers of a JPEG file: sizes, components, tables, and where its scans are.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::huffman::Huffman;
 

@@ -1,6 +1,6 @@
 //! Huffman codes of a JPEG file.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::bits::EntropyBits;
 

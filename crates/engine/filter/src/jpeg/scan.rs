@@ -1,6 +1,6 @@
 //! Scans: entropy-coded coefficients, of all components in turn or of one alone, at once or bit by bit.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{
     bits::EntropyBits,

@@ -1,6 +1,6 @@
 //! One array, put together from the blocks of a step or of all steps.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::series::{BlockPlace, BpBlock, Form, VariableStep};
 use forebay_container::shape::product;

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use forebay_filter::ByteCursor;
-use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Source, SourceExt};
 
 use super::{
     arrange::{self, BpContents},

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use forebay_filter::ByteCursor;
-use forebay_source::{ByteRange, Error, ErrorKind, Result, SourceExt, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, SourceExt, SourceId};
 
 use super::{
     arrange::{self, BpContents},

@@ -1,6 +1,6 @@
 //! Attributes of BP5: two lists in one record, of numbers and of texts. A letter before each name tells its type.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{
     index::{Attributes, attribute},

@@ -6,7 +6,7 @@
 //! BPG-LENGTH-EXPRESSION-8_10_NAME a global array that is worked out from others
 //! ```
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{
     bp5_steps::Writers,

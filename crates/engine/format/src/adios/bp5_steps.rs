@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::head::Head;
 use forebay_container::ByteOrder;

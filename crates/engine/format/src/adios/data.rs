@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use forebay_source::{ByteRange, Error, ErrorKind, Locator, Result, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Locator, SourceId};
 
 use crate::Found;
 use forebay_container::SourceIndex;

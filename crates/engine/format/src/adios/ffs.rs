@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use forebay_container::ByteOrder;
 use forebay_filter::{ByteCursor, uint};

@@ -1,6 +1,7 @@
 //! The first 64 bytes of `md.idx`: by them a folder is known.
 
-use forebay_source::{ByteRange, Result, SourceExt};
+use forebay_process::Result;
+use forebay_source::{ByteRange, SourceExt};
 
 use crate::Found;
 use forebay_container::ByteOrder;

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use forebay_filter::ByteCursor;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{
     kind::BpType,

@@ -1,6 +1,6 @@
 //! What one element of an ADIOS variable is, by the numbers that the formats have for it.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use forebay_container::{ByteOrder, Dtype, Number, Padding};
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use forebay_filter::{ByteCursor, uint};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::ffs::{self, FfsField, FfsFormat, ID_LEN, Structure};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::kind::BpType;
 
@@ -94,7 +94,7 @@ impl AllSeries {
     }
 
     /// Notes that the variable `name` cannot be read.
-    pub(super) fn refuse(&mut self, name: &str, why: forebay_source::Error) {
+    pub(super) fn refuse(&mut self, name: &str, why: forebay_process::Error) {
         self.series.insert(name.to_owned(), Err(why));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use csv::{ByteRecord, ReaderBuilder};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::header::HeaderRow;
 use forebay_filter::csv_cells::number_of;

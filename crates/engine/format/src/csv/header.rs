@@ -4,7 +4,7 @@
 //! column names, so a first row of numbers may be a header too. `FOREBAY_CSV_HEADER` settles what is guessed wrongly.
 
 use csv::ByteRecord;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use forebay_filter::csv_cells::{integer_of, is_missing, number_of};
 

@@ -10,7 +10,7 @@ use std::{
     ptr,
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{arena::LibraryArena, load::Loaded};
 

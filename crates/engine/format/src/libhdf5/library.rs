@@ -10,7 +10,7 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use forebay_source::{Error, ErrorKind, PerProcess, Result};
+use forebay_process::{Error, ErrorKind, PerProcess, Result};
 
 use super::{
     ffi::{self, Calls, Hid},

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{
     ffi::Hid,

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use forebay_container::Array;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{
     arena::LibraryArena,

@@ -1,6 +1,6 @@
 //! Arrays that libhdf5 knows in another shape than they are described in: Silo keeps the order of axes in its objects.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::library::{Hdf5Calls, Request};
 use forebay_container::runs::ArrayPart;

@@ -1,6 +1,6 @@
 //! From what the library laid in memory to values, and what to call their type.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{
     arena::LibraryArena,

@@ -1,7 +1,7 @@
 //! Reads a classic header from front to back: big-endian numbers, names and lists.
 
 use forebay_filter::{ByteCursor, ByteOrder, escaped_text};
-use forebay_source::{Error, ErrorKind};
+use forebay_process::{Error, ErrorKind};
 
 /// Why reading a header stopped.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! The header of a classic file: its dimensions, attributes and variables, as they stand there.
 
 use bytes::Bytes;
-use forebay_source::{ByteRange, Result, Source, SourceExt};
+use forebay_process::Result;
+use forebay_source::{ByteRange, Source, SourceExt};
 
 use super::{
     cursor::{HeaderCursor, HeaderResult, HeaderStop, corrupt},

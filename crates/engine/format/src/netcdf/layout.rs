@@ -6,7 +6,8 @@
 //!
 //! Each variable's part of a record is filled up to a multiple of four bytes, unless it is the only one.
 
-use forebay_source::{ByteRange, Error, Result, SourceId};
+use forebay_process::{Error, Result};
+use forebay_source::{ByteRange, SourceId};
 
 use super::{
     cursor::corrupt,
@@ -181,7 +182,9 @@ impl<'a> RecordLayout<'a> {
         let until = end.map_or("no file can be as long".to_owned(), |end| format!("they end at {end:#x}"));
         let what =
             format!("{until}, and the file at {:#x}: it was cut short, or never written", self.file_len);
-        Err(place(Error::new(forebay_source::ErrorKind::Corrupt, what).hint("fetch or write the file again")))
+        Err(place(
+            Error::new(forebay_process::ErrorKind::Corrupt, what).hint("fetch or write the file again"),
+        ))
     }
 }
 

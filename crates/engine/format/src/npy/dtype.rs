@@ -1,6 +1,6 @@
 //! NumPy's element types, as headers spell them.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::literal::{Literal, whole_numbers};
 use forebay_container::{ByteOrder, Dtype, Field, Member, Number, Padding};

@@ -1,6 +1,7 @@
 //! A folder of NPY files of one shape and type: each file is one sample.
 
-use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, SourceExt, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Locator, Origin, SourceExt, SourceId};
 
 use super::{NAME, NpyHeader};
 use crate::{Format, Found};

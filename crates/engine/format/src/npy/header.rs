@@ -1,6 +1,6 @@
 //! The header of an NPY file: magic, version, length, and a Python literal that says what follows.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{
     dtype,

@@ -2,7 +2,7 @@
 
 use std::{iter::Peekable, str::Chars};
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 /// A Python literal.
 #[derive(Clone, Debug, PartialEq, Eq)]

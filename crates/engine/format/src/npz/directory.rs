@@ -4,7 +4,8 @@
 //! members … │ directory: one entry each │ [zip64 end │ its locator] │ end: entries, size and place of the directory
 //! ```
 
-use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Source, SourceExt};
 
 /// How a member is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use forebay_source::{Error, ErrorKind, Result, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::SourceExt;
 use rayon::prelude::*;
 
 use super::{

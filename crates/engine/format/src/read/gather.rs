@@ -1,6 +1,7 @@
 //! Reads bytes that go to the output as they are: windows of near ones as one, the others straight to their places.
 
-use forebay_source::{Fill, Result, SourceExt};
+use forebay_process::Result;
+use forebay_source::{Fill, SourceExt};
 
 use crate::Opened;
 use forebay_container::{

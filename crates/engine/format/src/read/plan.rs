@@ -8,7 +8,8 @@
 
 use std::ops::Range;
 
-use forebay_source::{ByteRange, Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::ByteRange;
 
 use crate::{Opened, PlainRows, RowPlace};
 use forebay_container::mapping::Patch;

@@ -1,6 +1,7 @@
 //! The requests of a read, listed without reading: for callers that fetch them ahead.
 
-use forebay_source::{ByteRange, Result};
+use forebay_process::Result;
+use forebay_source::ByteRange;
 
 use super::plan::{ReadStep, walk};
 use crate::Opened;

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use forebay_source::{Error, ErrorKind, Fill, Result, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{Fill, SourceExt};
 
 use super::execute;
 use crate::{Opened, PlainRows, RowPlace, fill::native_fill};

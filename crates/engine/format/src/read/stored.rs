@@ -1,7 +1,8 @@
 //! Chunks in two steps, first their stored bytes, then their elements: for callers that plan their own reads.
 
 use bytes::Bytes;
-use forebay_source::{ByteRange, Error, Result, coalesce};
+use forebay_process::{Error, Result};
+use forebay_source::{ByteRange, coalesce};
 
 use super::plan::at_chunk;
 use crate::decode::with_workspace;

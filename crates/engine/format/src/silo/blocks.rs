@@ -5,7 +5,8 @@ use std::{
     rc::Rc,
 };
 
-use forebay_source::{Error, ErrorKind, Locator, Origin, Result, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{Locator, Origin, SourceId};
 
 use super::{
     fields::{self, SiloField},

@@ -1,6 +1,6 @@
 //! The arrays of an object, under their Silo names and in C order.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{
     object::{MemberValue, Object, ObjectKind},

@@ -1,6 +1,7 @@
 //! Silo in HDF5: objects are named types, whose attribute `silo` is a compound of the members.
 
-use forebay_source::{Locator, Origin, Result};
+use forebay_process::Result;
+use forebay_source::{Locator, Origin};
 
 use super::object::{MemberValue, Object, ObjectKind};
 use forebay_container::{Array, Attribute, Container, Dtype, Field, Number, Refused, Values};

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{fields::reshape, tree::single};
 use forebay_container::{

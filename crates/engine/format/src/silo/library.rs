@@ -12,7 +12,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use forebay_source::{Error, ErrorKind, PerProcess, Result};
+use forebay_process::{Error, ErrorKind, PerProcess, Result};
 
 use self::ffi::SiloCalls;
 use crate::{ReadRequest, Reader};

@@ -1,6 +1,6 @@
 //! Names of objects, and the lists and schemes that name the blocks of a multi-block object.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// A block of a multi-block object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,8 @@ mod types;
 
 use std::collections::BTreeSet;
 
-use forebay_source::{ByteRange, Error, ErrorKind, Result, Source, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Source, SourceExt};
 
 use self::{header::PdbHeader, symbols::Symbol, types::Types};
 use super::object::Object;

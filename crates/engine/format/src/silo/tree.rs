@@ -6,7 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Source, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Locator, Origin, Source, SourceExt};
 
 use super::{
     hdf5, names,

@@ -7,7 +7,8 @@
 //! ```
 
 use forebay_filter::protobuf::{MOST_VARINT_BYTES, Wire, tag, varint};
-use forebay_source::{ByteRange, Result};
+use forebay_process::Result;
+use forebay_source::ByteRange;
 
 use super::{
     columns::{Columns, FeatureKind, List},

@@ -1,6 +1,7 @@
 //! The frame around each record.
 
-use forebay_source::{ByteRange, Error, Result};
+use forebay_process::{Error, Result};
+use forebay_source::ByteRange;
 
 use super::window::FileWindow;
 

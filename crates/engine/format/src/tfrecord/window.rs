@@ -1,7 +1,8 @@
 //! Bytes of a file that is passed over from front to back.
 
 use bytes::Bytes;
-use forebay_source::{ByteRange, Result, Source, SourceExt};
+use forebay_process::Result;
+use forebay_source::{ByteRange, Source, SourceExt};
 
 /// What is read after a jump: enough for the names and lengths that stand before a large value.
 const LEAST_BYTES: u64 = 64 << 10;

@@ -1,6 +1,6 @@
 //! An array as both versions describe it, before its chunks are looked for.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{codec::Objects, element::ZarrElement, key::Keys};
 use forebay_container::{Attribute, Filter, Grid, ShardIndexForm};

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use forebay_source::{ByteRange, Error, ErrorKind, Result, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, SourceId};
 
 use super::{array::Described, store::ZarrStore};
 use forebay_container::{Extent, SourceIndex};

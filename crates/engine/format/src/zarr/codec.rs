@@ -1,6 +1,6 @@
 //! Codecs as filters: what was done to a chunk, in the order it was done.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use serde_json::Value;
 
 use super::{

@@ -1,6 +1,6 @@
 //! What an element is, in the words of either version.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use serde_json::Value;
 
 use super::json::Named;

@@ -1,6 +1,6 @@
 //! What was never written: fill values in JSON as one stored element.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use half::{bf16, f16};
 use serde_json::Value;
 

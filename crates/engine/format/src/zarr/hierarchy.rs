@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use forebay_source::{Error, ErrorKind, Result, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::SourceId;
 use serde_json::Value;
 
 use super::{

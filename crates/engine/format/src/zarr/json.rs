@@ -1,6 +1,6 @@
 //! Documents as Python writes them, and what is asked of them.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use serde_json::Value;
 
 use super::key_order::KeyOrder;
@@ -85,7 +85,7 @@ impl<'a> Named<'a> {
 mod tests {
     use serde_json::json;
 
-    use forebay_source::ErrorKind;
+    use forebay_process::ErrorKind;
 
     use super::*;
 

@@ -7,7 +7,8 @@
 //! stand in a part of the container, under the name that the description gives the reader.
 
 use bytes::Bytes;
-use forebay_source::{Error, ErrorKind, Result, SourceExt};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::SourceExt;
 
 use crate::{ReadRequest, Reader, opened::zeroed};
 use forebay_container::runs::ArrayPart;

@@ -1,7 +1,8 @@
 //! The files of a store: which there are, and what its documents say.
 
 use bytes::Bytes;
-use forebay_source::{ByteRange, Error, ErrorKind, Locator, Origin, Result, Source, SourceExt, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{ByteRange, Locator, Origin, Source, SourceExt, SourceId};
 use rayon::prelude::*;
 use serde_json::Value;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What `.zarray` and `.zattrs` say of an array.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use serde_json::Value;
 
 use super::{

@@ -1,6 +1,7 @@
 //! From a store to its container.
 
-use forebay_source::{Error, ErrorKind, Locator, Origin, Result, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::{Locator, Origin, SourceId};
 use serde_json::Value;
 
 use super::{

@@ -4,7 +4,8 @@ use std::{path::PathBuf, sync::Arc};
 
 use forebay_container::Selection;
 use forebay_format::{Bp3, Bp4, Bp5, Format, Found, Opened, Silo, Zarr, describe};
-use forebay_source::{ErrorKind, Locator, MemoryOrigin};
+use forebay_process::ErrorKind;
+use forebay_source::{Locator, MemoryOrigin};
 
 use crate::{play, unpack};
 

@@ -7,7 +7,8 @@ use std::sync::{
 
 use forebay_container::{Container, Selection};
 use forebay_format::{Opened, describe};
-use forebay_source::{Error, ErrorKind, Locator, MemoryOrigin, Origin, Source, SourceId};
+use forebay_process::{Error, ErrorKind};
+use forebay_source::{Locator, MemoryOrigin, Origin, Source, SourceId};
 
 use crate::{
     play,

@@ -82,7 +82,7 @@ fn a_limit_on_the_address_space_limits_the_budget() {
 }
 
 fn budget_follows_the_limit() {
-    let limit = forebay_source::memory_limit();
+    let limit = forebay_process::memory_limit();
     assert_eq!((limit.bytes, limit.by), (ROOM, "the limit on the address space (ulimit -v)"));
-    assert_eq!(forebay_source::memory_budget(), ROOM / 4 * 3);
+    assert_eq!(forebay_process::memory_budget(), ROOM / 4 * 3);
 }

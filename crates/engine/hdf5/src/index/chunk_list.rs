@@ -1,7 +1,7 @@
 //! What all indexes share: the chunks they give, and how array indexes number and store them.
 
 use forebay_container::{Extent, Filter, Grid};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use crate::{cursor::MetadataCursor, metadata::Metadata};
 
@@ -40,7 +40,7 @@ impl Pairs<'_> {
         if self.of.edges_unfiltered && self.of.grid.is_edge(at) {
             mask = u32::MAX;
         }
-        let place = |error: forebay_source::Error| error.at(format!("chunk {number} at {address:#x}"));
+        let place = |error: forebay_process::Error| error.at(format!("chunk {number} at {address:#x}"));
         if self.of.filters.is_empty() && len != self.of.chunk_len {
             return Err(place(Error::corrupt(format!("{len} bytes stored, {} needed", self.of.chunk_len))));
         }

@@ -3,7 +3,7 @@
 //! Elements stand in the index block first, then in data blocks it points to, then in data blocks of
 //! super blocks; block sizes double as the array grows.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::chunk_list::{ChunkNumbering, Elements, IndexedArray, Pairs};
 use crate::cursor::MetadataCursor;

@@ -1,6 +1,6 @@
 //! Chunks listed in a fixed array: one element per chunk of the largest grid.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::chunk_list::{ChunkNumbering, Elements, IndexedArray, Pairs};
 use crate::cursor::MetadataCursor;

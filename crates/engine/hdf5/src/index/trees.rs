@@ -1,6 +1,6 @@
 //! Chunks listed in B-trees.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::chunk_list::{IndexedArray, IndexedChunk, Pairs};
 use crate::{

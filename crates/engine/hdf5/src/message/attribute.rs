@@ -1,6 +1,6 @@
 //! The attribute message: a small named array inside an object header.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{
     super::{

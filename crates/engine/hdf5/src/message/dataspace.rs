@@ -1,6 +1,6 @@
 //! The dataspace message: the shape of an array.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::super::cursor::MetadataCursor;
 

@@ -1,6 +1,6 @@
 //! The datatype message: what one element is.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::super::cursor::{MetadataCursor, text};
 use forebay_container::{ByteOrder, Dtype, Field, Member, NonstandardBits, Number, Padding, holder};

@@ -1,6 +1,6 @@
 //! The fill value messages: what an element that was never written reads as.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::super::{
     cursor::{FieldSizes, MetadataCursor},

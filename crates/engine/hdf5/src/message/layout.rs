@@ -1,6 +1,6 @@
 //! The layout message: how an array's values lie in the file.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::super::cursor::MetadataCursor;
 
@@ -181,6 +181,6 @@ mod tests {
     #[test]
     fn a_version_from_the_future_is_unsupported() {
         let error = parse(MetadataCursor::new(&[6, 1], FieldSizes { offset: 8, length: 8 })).unwrap_err();
-        assert_eq!(error.kind(), forebay_source::ErrorKind::Unsupported);
+        assert_eq!(error.kind(), forebay_process::ErrorKind::Unsupported);
     }
 }

@@ -1,6 +1,6 @@
 //! The link message: a name in a group and what it leads to.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::super::cursor::{MetadataCursor, text};
 

@@ -1,6 +1,6 @@
 //! The filter pipeline message: what was done to a chunk before it was written.
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::super::cursor::{MetadataCursor, text};
 use forebay_container::Filter;

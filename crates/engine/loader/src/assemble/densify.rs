@@ -2,7 +2,7 @@
 
 use forebay_batch::{BatchMemory, FieldArray};
 use forebay_container::{Number, cast::to_unsigned};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     column::{Column, DenseColumn, SampleAt},

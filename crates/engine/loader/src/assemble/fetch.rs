@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use forebay_batch::{LoaderCounters, nanos};
 use forebay_container::Selection;
+use forebay_process::{Error, Result};
 use forebay_scratch::UnitPlace;
-use forebay_source::{Error, Result};
 
 use crate::{
     cache::{FoundUnit, IfBusy, UnitRequest},

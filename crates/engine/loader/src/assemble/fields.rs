@@ -6,7 +6,7 @@ use forebay_batch::{
     BatchMemory, BatchTurn, Buffer, FieldArray, LoaderCounters, ReservedMemory, nanos, scratch_vec,
 };
 use forebay_container::{Dtype, cf::ValueKind};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{
     densify::densify,

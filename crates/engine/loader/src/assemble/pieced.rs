@@ -1,6 +1,6 @@
 //! Samples that lie in several files, piece by piece.
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use super::fields::{FieldMaker, FieldParts, MadeField, targets};
 use crate::{

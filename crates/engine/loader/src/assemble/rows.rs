@@ -9,7 +9,8 @@ use std::{
 use forebay_batch::{LoaderCounters, scratch_vec};
 use forebay_container::{SourceIndex, native};
 use forebay_format::{PlainRows, RowPlace, fill_all};
-use forebay_source::{ByteRange, Error, Fill, Result, Source, Trust, run_concurrently};
+use forebay_process::{Error, Result};
+use forebay_source::{ByteRange, Fill, Source, Trust, run_concurrently};
 
 use super::{
     fetch::SampleTarget,

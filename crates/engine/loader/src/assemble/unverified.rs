@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use forebay_batch::Verify;
 use forebay_container::SourceIndex;
-use forebay_source::{Result, Source};
+use forebay_process::Result;
+use forebay_source::Source;
 
 use crate::{
     layout::{SetLayout, Storage, StoredRows},

@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, ops::Range, sync::atomic::Ordering::Relaxed, ti
 use forebay_batch::{LoaderCounters, ReservedMemory};
 use forebay_container::{Array, Selection, Span, cf::ValueKind, native};
 use forebay_format::{HeapFill, HeapReference, fill_from_heap};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::fields::{FieldMaker, FieldParts, MadeField};
 use crate::{

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use forebay_plan::{Epoch, Plan, Shuffle};
-use forebay_source::Result;
+use forebay_process::Result;
 
 use super::{
     cost::EpochCost,

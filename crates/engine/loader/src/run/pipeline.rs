@@ -15,7 +15,7 @@ use std::{
 
 use forebay_batch::{BatchTurn, Depth, LoaderCounters, MakerThreads, MemoryTurn, ThreadClock, nanos};
 use forebay_plan::Epoch;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     batch::Batch,

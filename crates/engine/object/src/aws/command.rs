@@ -20,7 +20,7 @@ use super::{
     expiring::{Issued, Issuer},
     usable::usable,
 };
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// As long as the SDKs of AWS wait.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use object_store::{CredentialProvider, aws::AwsCredential};
 use tokio::sync::Mutex;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// New credentials are asked for so long before the old ones end, or after three quarters of a shorter life.
 const MARGIN: Duration = Duration::from_secs(300);

@@ -15,7 +15,7 @@ use super::{
     ini::{Ini, IniSection},
     usable::usable,
 };
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// Real files have a few kilobytes.
 const MOST_BYTES: u64 = 1 << 20;

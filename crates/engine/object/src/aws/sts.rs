@@ -15,7 +15,7 @@ use super::{
     profile::AssumedRole,
     usable::usable,
 };
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// How often STS is asked when it does not answer or fails.
 const TRIES: u32 = 3;

@@ -2,7 +2,7 @@
 
 use object_store::aws::AwsCredential;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// `keys`, unless they hold letters that no header can, which the crate does not expect.
 pub(super) fn usable(keys: AwsCredential) -> Result<AwsCredential> {

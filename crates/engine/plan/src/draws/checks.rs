@@ -1,6 +1,6 @@
 //! What is refused before anything is drawn.
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// Refuses counts that tables of 32 bits cannot hold.
 pub(super) fn check_count(what: &str, count: u64) -> Result<()> {

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use super::checks::{check_count, invalid};
 use crate::{

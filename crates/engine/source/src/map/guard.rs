@@ -17,13 +17,9 @@ use std::{
     thread,
 };
 
+use forebay_process::{Event, EventKind, ProcessIdentity, current_process};
 use libc::{c_int, c_void, sigaction, siginfo_t};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-
-use crate::{
-    Event, EventKind,
-    process::{ProcessIdentity, current},
-};
 
 /// The most mappings at once: a data set of a few thousand files.
 const MOST_MAPPINGS: usize = 4096;
@@ -160,7 +156,7 @@ thread_local! {
 #[inline]
 pub(super) fn stands() -> bool {
     let last = LOOK.get();
-    if last.copies_left == 0 || last.process != Some(current()) {
+    if last.copies_left == 0 || last.process != Some(current_process()) {
         return look();
     }
     LOOK.set(Look { copies_left: last.copies_left - 1, ..last });
@@ -170,7 +166,7 @@ pub(super) fn stands() -> bool {
 #[cold]
 fn look() -> bool {
     let found = is_installed() && !is_blocked();
-    LOOK.set(Look { copies_left: COPIES_PER_LOOK, found, process: Some(current()) });
+    LOOK.set(Look { copies_left: COPIES_PER_LOOK, found, process: Some(current_process()) });
     found
 }
 

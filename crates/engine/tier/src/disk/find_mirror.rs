@@ -6,8 +6,8 @@ use std::{
     sync::{Arc, PoisonError, Weak},
 };
 
+use forebay_process::ErrorKind;
 use forebay_scratch::nonce;
-use forebay_source::ErrorKind;
 
 use super::{
     map,

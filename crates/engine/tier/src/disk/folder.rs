@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_process::{ErrorKind, Result};
 use forebay_scratch::{OwnFolder, SharedFolder, Sharing, boot_id, job_name, user_folder_name};
-use forebay_source::{ErrorKind, Result};
 
 use super::{mirror_files, usage_counter};
 

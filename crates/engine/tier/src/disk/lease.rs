@@ -5,8 +5,8 @@
 
 use std::fs::File;
 
+use forebay_process::{Error, ErrorKind};
 use forebay_scratch::{LockMode, OwnFolder, try_lock, unlock};
-use forebay_source::{Error, ErrorKind};
 
 use super::{map, name::MirrorName};
 

@@ -17,11 +17,11 @@ use std::{
 };
 
 use arc_swap::ArcSwapOption;
-use forebay_scratch::{FileFacts, FileIdentity, OwnFolder};
-use forebay_source::{
+use forebay_process::{
     Error, ErrorKind,
     descriptors::{self, Holder},
 };
+use forebay_scratch::{FileFacts, FileIdentity, OwnFolder};
 
 use super::{
     map::{self, MapLayout},

@@ -7,8 +7,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use forebay_process::ErrorKind;
 use forebay_scratch::{FileFacts, OwnFolder, nonce};
-use forebay_source::{ErrorKind, SourceId};
+use forebay_source::SourceId;
 
 use super::{
     map,

@@ -12,8 +12,9 @@ use std::{
     },
 };
 
+use forebay_process::ErrorKind;
 use forebay_scratch::{ByteLock, FileFacts, boot_id};
-use forebay_source::{ErrorKind, Locator, Origin, Source};
+use forebay_source::{Locator, Origin, Source};
 
 use super::{
     lease,

@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
+use forebay_process::Result;
 use forebay_scratch::{LockMode, OwnFolder, boot_id, lock_within, unlock};
-use forebay_source::Result;
 use sha2::{Digest, Sha256};
 
 /// The counter's file.

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{ProcessIdentity, current_process};
+use forebay_process::{ProcessIdentity, current_process};
 
 /// Work to do once.
 pub(super) type BackgroundJob = Box<dyn FnOnce() + Send>;

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use forebay_source::{Mounts, size};
+use forebay_process::size;
+use forebay_source::Mounts;
 use serde::Serialize;
 
 use super::{

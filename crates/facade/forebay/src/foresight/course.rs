@@ -7,7 +7,7 @@ use std::sync::{
 
 use forebay_loader::Schedule;
 use forebay_plan::Epoch;
-use forebay_source::Result;
+use forebay_process::Result;
 
 use super::index::SampleRun;
 

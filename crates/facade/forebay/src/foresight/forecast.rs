@@ -8,7 +8,7 @@ use std::{
 };
 
 use forebay_loader::{IndexAccess, Options, SampleSet, Schedule, ScheduledRead};
-use forebay_source::Result;
+use forebay_process::Result;
 use forebay_tier::{BlockUse, BuiltinPolicy, Forecast, ForecastTier, forecast};
 
 use super::block_numbers::BlockNumbers;

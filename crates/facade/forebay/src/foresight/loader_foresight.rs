@@ -6,7 +6,7 @@ use std::{
 };
 
 use forebay_loader::Schedule;
-use forebay_source::Result;
+use forebay_process::Result;
 use forebay_tier::{Foresight, SourceKey};
 
 use super::{block_numbers::BlockNumbers, course::EpochCourse, index::BlockIndex, named_units::NamedUnits};

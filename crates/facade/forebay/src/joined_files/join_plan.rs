@@ -7,7 +7,7 @@ use forebay_container::{
 };
 use forebay_format::Opened;
 use forebay_loader::AxisName;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{
     joined_variable::{JoinedVariable, own, place},

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use forebay_container::Variable;
 use forebay_format::Opened;
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::time_shift::TimeShift;
 

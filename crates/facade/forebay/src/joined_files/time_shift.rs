@@ -4,7 +4,7 @@ use forebay_container::{
     Array, Number, Scalar, Values, Variable,
     cf::{Packing, TimeUnits},
 };
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// A number that is added to times, so that they count from another date.
 #[derive(Clone, Debug, PartialEq)]

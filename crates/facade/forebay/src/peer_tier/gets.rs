@@ -5,7 +5,7 @@ use std::{
     sync::atomic::Ordering::Relaxed,
 };
 
-use forebay_source::ErrorKind;
+use forebay_process::ErrorKind;
 use forebay_store::{Wait, WindowPiece, WindowRead};
 
 use super::{

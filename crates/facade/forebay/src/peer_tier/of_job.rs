@@ -6,7 +6,7 @@ use std::{
 };
 
 use forebay_config::{Config, TierConfig};
-use forebay_source::{Error, Grant, ProcessIdentity, Result, current_process, ledger};
+use forebay_process::{Error, Grant, ProcessIdentity, Result, current_process, ledger};
 use forebay_store::{Comm, Wait};
 use forebay_tier::Tier;
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{PerProcess, ProcessIdentity, current_process};
+use forebay_process::{PerProcess, ProcessIdentity, current_process};
 use forebay_store::{Comm, ShardMemory, Window};
 
 use super::table::{BlockName, OwnTable, PeerSlot, TableShape};

@@ -4,7 +4,8 @@
 
 use std::sync::atomic::{Ordering::Release, fence};
 
-use forebay_source::{Result, SourceId};
+use forebay_process::Result;
+use forebay_source::SourceId;
 use forebay_store::ShardMemory;
 use sha2::{Digest, Sha256};
 

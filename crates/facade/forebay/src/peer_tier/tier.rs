@@ -8,7 +8,8 @@ use std::{
     time::Instant,
 };
 
-use forebay_source::{Error, ErrorKind, Result, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::SourceId;
 use forebay_store::{Comm, ShardMemory, ShardPlace, Wait};
 use forebay_tier::{Copies, Tier, Usage};
 

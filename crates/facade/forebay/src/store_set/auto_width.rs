@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use forebay_store::{Comm, ShardMemory, ShardPlace, Wait, Window, WindowPiece, WindowRead, agree};
 
 /// What the choice is made of; the same on every rank.
@@ -63,7 +63,7 @@ fn width(facts: &WidthFacts) -> Result<usize> {
     if needed > ranks {
         let what =
             format!("{} bytes do not fit into {ranks} ranks of {} bytes", facts.set_bytes, facts.rank_bytes);
-        let error = Error::new(forebay_source::ErrorKind::Full, what);
+        let error = Error::new(forebay_process::ErrorKind::Full, what);
         return Err(error
             .hint("use more ranks, allow more memory (limit=), or keep shards on a local disk (folder=)"));
     }

@@ -6,7 +6,7 @@ use forebay_batch::{
     Arena, Backing, BatchMaker, BatchMemory, BatchRequest, FieldArray, LoaderStats, MadeFields, MakerThreads,
 };
 use forebay_plan::SetIdentity;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::{GET_PATIENCE, Wait};
 use sha2::{Digest, Sha256};
 

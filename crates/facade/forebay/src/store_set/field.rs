@@ -2,7 +2,7 @@
 
 use forebay_container::{Dtype, Member, cf::ValueKind};
 use forebay_loader::FieldFacts;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::{StoredVariable, VariableSpec};
 use serde::{Deserialize, Serialize};
 

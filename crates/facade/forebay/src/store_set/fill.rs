@@ -5,7 +5,7 @@ use std::sync::Arc;
 use forebay_batch::FieldArray;
 use forebay_loader::{Batch, Options, SampleSet, set_identity};
 use forebay_plan::Groups;
-use forebay_source::Result;
+use forebay_process::Result;
 use forebay_store::{
     Balance, Filling, Partition, SampleLens, Store, VariableSpec, Wait, agree, same_on_every_rank,
 };

@@ -15,7 +15,7 @@ use forebay_batch::{
 };
 use forebay_loader::Samples;
 use forebay_plan::SetIdentity;
-use forebay_source::{Error, ErrorKind, Event, EventKind, Result};
+use forebay_process::{Error, ErrorKind, Event, EventKind, Result};
 use forebay_store::{CommThreads, FieldGather, GET_PATIENCE, PaddingRows, Store, StoredVariable, Wait};
 
 use sha2::{Digest, Sha256};

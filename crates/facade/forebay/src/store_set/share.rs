@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc, time::Duration};
 
 use forebay_loader::{Batch, Loader, Next, Options, SampleSet};
 use forebay_plan::{LoaderState, Shuffle, StateCheck};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::{Store, Wait};
 
 /// Bytes of a batch that a rank reads at once: enough that what is read per request counts, little beside the shard.

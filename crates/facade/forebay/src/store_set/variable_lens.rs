@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use forebay_loader::{Options, SampleSet};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::{Balance, Partition, SampleLens, Store, Wait, agree};
 
 use super::share::{FillProgress, FillShare, check_read, patient};

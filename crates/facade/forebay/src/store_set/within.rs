@@ -1,7 +1,7 @@
 //! How many batches of a store are made at a time, by the memory there is for them.
 
 use forebay_loader::Options;
-use forebay_source::{Result, ledger};
+use forebay_process::{Result, ledger};
 use forebay_store::Store;
 
 /// `options` with as many threads and batches ahead as `memory` has room for, of the variables `names` of `store`; at least one.

@@ -89,10 +89,10 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/engine/source/src/map/", "maps files, and guards the copies by a signal handler"),
     ("crates/engine/source/src/fd_stat.rs", "asks about a descriptor by its number"),
     ("crates/engine/source/src/prefetch.rs", "asks for memory ahead"),
-    ("crates/engine/source/src/process.rs", "keeps the process's number in a page that fork clears"),
-    ("crates/engine/source/src/process_tree.rs", "maps a page that forked processes share"),
+    ("crates/engine/process/src/process.rs", "keeps the process's number in a page that fork clears"),
+    ("crates/engine/process/src/process_tree.rs", "maps a page that forked processes share"),
     (
-        "crates/engine/source/src/work_memory.rs",
+        "crates/engine/process/src/work_memory.rs",
         "has a forked child find zeros in what a thread decodes into",
     ),
     ("crates/engine/source/tests/fork.rs", "forks, to test what a child process sees"),

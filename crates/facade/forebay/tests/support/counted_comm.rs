@@ -10,7 +10,7 @@ use std::{
 };
 
 use forebay::{
-    source::Result,
+    process::Result,
     store::{Comm, CommThreads, LocalComm, ShardMemory, Wait, Window, WindowRead},
 };
 

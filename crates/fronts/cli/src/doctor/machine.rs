@@ -2,7 +2,7 @@
 
 use std::{fs, num::NonZeroUsize, thread};
 
-use forebay::source::{listed_count, memory_budget, memory_limit};
+use forebay::process::{listed_count, memory_budget, memory_limit};
 use serde::Serialize;
 
 /// What this process may use of the machine.

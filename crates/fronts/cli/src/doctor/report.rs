@@ -8,7 +8,7 @@ use forebay::{
         nearest,
     },
     format::find_libhdf5,
-    source::ledger,
+    process::ledger,
 };
 use serde::Serialize;
 

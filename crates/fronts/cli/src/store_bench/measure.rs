@@ -7,7 +7,7 @@ use std::{
 
 use forebay::{
     Error, ErrorKind, Result,
-    source::Histogram,
+    process::Histogram,
     store::{
         Comm, FieldGather, PaddingRows, SampleLens, Store, StoreOptions, StoredVariable, VariableSpec, Wait,
     },

@@ -8,7 +8,7 @@ use forebay_plugin::{
     WarnOnce, guard,
     hdf5_types::{herr_t, hid_t},
 };
-use forebay_source::Error;
+use forebay_process::Error;
 
 use super::{FAILED, below};
 use crate::{

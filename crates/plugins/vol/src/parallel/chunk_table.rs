@@ -7,11 +7,11 @@ use std::{
     ptr::null_mut,
 };
 
+use crate::units::data_places::ChunkAddresses;
 use forebay_plugin::{
     guard,
     hdf5_types::{haddr_t, hsize_t},
 };
-use forebay_units::ChunkAddresses;
 
 use crate::{hdf5_arguments::OptionalArguments, slots::LoadedLibrary, under_dataset::UnderDataset};
 

@@ -4,7 +4,7 @@
 //! its cache, or is going to read whole units of it on its own; HDF5 is left out where all can do without it, and only there.
 
 use forebay_plugin::hdf5_types::herr_t;
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::{mpi_lists, parallel_dataset::ParallelDataset, parallel_stats::STATS, settling};
 use crate::{

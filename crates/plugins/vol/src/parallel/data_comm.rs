@@ -6,7 +6,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use forebay_mpi::MpiComm;
-use forebay_source::Result;
+use forebay_process::Result;
 use forebay_store::{Comm, Wait, agree};
 use forebay_tcp::tcp_over;
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 use forebay_stage::RedoFile;
 
 use super::{byte_spans::ByteSpans, rank_board::RankBoard};

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "reads a program's memory by address")]
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::selection::ByteRun;
 

@@ -11,7 +11,7 @@ use std::{
 
 use forebay_mpi::{MpiComm, MpiHandle, MpiOptions};
 use forebay_plugin::hdf5_types::{herr_t, hid_t};
-use forebay_source::Result;
+use forebay_process::Result;
 use forebay_store::Wait;
 
 use crate::slots::LoadedLibrary;

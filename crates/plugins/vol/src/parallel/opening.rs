@@ -9,7 +9,7 @@ use std::{
 
 use forebay_mpi::MpiComm;
 use forebay_plugin::{WarnOnce, hdf5_types::hid_t};
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_stage::Area;
 use forebay_store::{Comm, Wait};
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::SeqCst},
 };
 
-use forebay_source::Result;
+use forebay_process::Result;
 use forebay_store::{ShardMemory, ShardPlace};
 
 use super::{

@@ -9,8 +9,11 @@ use std::{
     sync::Arc,
 };
 
+use crate::units::{
+    data_places::{ChunkAddresses, DataPlaces},
+    unit_grid::MOST_DIMENSIONS,
+};
 use forebay_plugin::hdf5_types::hid_t;
-use forebay_units::{ChunkAddresses, DataPlaces, MOST_DIMENSIONS};
 
 use super::{chunk_table, parallel_file::ParallelFile};
 use crate::{

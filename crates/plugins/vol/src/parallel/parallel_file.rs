@@ -12,7 +12,8 @@ use std::{
 use forebay_mpi::MpiComm;
 use forebay_peercache::{PeerBlocks, PeerCache};
 use forebay_plugin::WarnOnce;
-use forebay_source::{Error, ErrorKind, Result, SourceId};
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_source::SourceId;
 use forebay_stage::{CloseWhen, RedoFile, StageOptions};
 use forebay_store::{Comm, Wait, agree};
 

@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::{Comm, Wait, Window, WindowPiece, WindowRead};
 
 use super::{

@@ -8,7 +8,7 @@ use forebay_plugin::{
     error_stack::{ErrorNumbers, MajorError, MinorError},
     hdf5_types::herr_t,
 };
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::parallel_file::ParallelFile;
 use crate::{

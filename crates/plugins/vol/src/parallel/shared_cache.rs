@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::units::unit_grid::block_len;
 use forebay_config::{Amount, PeerReads, TierConfig};
 use forebay_mpi::MpiComm;
 use forebay_peercache::{HostShard, PeerCache};
-use forebay_source::{Error, Grant, Result, ledger};
+use forebay_process::{Error, Grant, Result, ledger};
 use forebay_store::{Comm, ShardPlace, Wait, agree};
-use forebay_units::unit_grid::block_len;
 
 use super::parallel_stats::STATS;
 use crate::settings;

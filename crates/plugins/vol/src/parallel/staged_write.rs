@@ -8,7 +8,7 @@
 use std::ffi::c_int;
 
 use forebay_plugin::{WarnOnce, hdf5_types::hid_t};
-use forebay_source::{Error, Result};
+use forebay_process::{Error, Result};
 
 use super::{
     board_words::MOST_SPANS,
@@ -79,7 +79,7 @@ pub(crate) fn stage_write(
         }
         Some(Err(error)) => {
             // What the log has of it is drained first, and then written once more by HDF5.
-            if error.kind() != forebay_source::ErrorKind::Unsupported {
+            if error.kind() != forebay_process::ErrorKind::Unsupported {
                 NOT_STAGED.say(format_args!("{error}; writes of this rank go straight to the file"));
             }
             WriteOutcome::Alone
@@ -193,7 +193,7 @@ impl<'a> PlannedWrite<'a> {
         packed: &mut Vec<u8>,
     ) -> Result<u64> {
         let refused =
-            || Error::new(forebay_source::ErrorKind::Unsupported, "HDF5 does not convert these values");
+            || Error::new(forebay_process::ErrorKind::Unsupported, "HDF5 does not convert these values");
         let file_len = self.placed.element_len;
         let room = usize::try_from(count * memory_len.max(file_len)).map_err(|_| refused())?;
         packed.resize(room, 0);

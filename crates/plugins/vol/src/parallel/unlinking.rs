@@ -7,7 +7,7 @@
 
 use std::{ffi::c_int, ptr::null_mut};
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use super::settling::parallel_of;
 use crate::{

@@ -14,7 +14,7 @@ use std::{
 };
 
 use forebay_mpi::{MpiAbi, MpiComm, MpiLaunchedComm, MpiLibrary, MpiOptions};
-use forebay_source::ErrorKind;
+use forebay_process::ErrorKind;
 use forebay_store::{
     Comm, CommThreads, JobName, SharedComm, Wait, Window, WindowPiece, WindowRead, check::patience,
 };
@@ -28,7 +28,7 @@ fn read_all(
     window: &dyn Window,
     ranks: &[usize],
     patience: Duration,
-) -> (Vec<forebay_source::Result<()>>, Duration) {
+) -> (Vec<forebay_process::Result<()>>, Duration) {
     let mut got = vec![vec![0u8; 8192]; ranks.len()];
     let reads = ranks.iter().zip(&mut got).map(|(rank, into)| WindowRead {
         rank: *rank,
@@ -46,7 +46,7 @@ fn read_all(
     (outcomes, took)
 }
 
-fn read_one(window: &dyn Window, rank: usize) -> forebay_source::Result<()> {
+fn read_one(window: &dyn Window, rank: usize) -> forebay_process::Result<()> {
     read_all(window, &[rank], Duration::from_secs(60)).0.remove(0)
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn a_forked_child_reads_its_host_and_never_calls_mpi() {
                 if reads_shared && read_one(&*windows[0], other).is_err() {
                     return 10;
                 }
-                let refused = |error: forebay_source::Error| {
+                let refused = |error: forebay_process::Error| {
                     error.kind() == ErrorKind::Invalid && error.to_string().contains("num_workers=0")
                 };
                 if other != by_gets.rank() && !read_one(&*windows[1], other).is_err_and(refused) {
@@ -152,7 +152,7 @@ pub(crate) fn a_window_closes_under_its_readers() {
         };
         (0..2).map(|_| thread::spawn(read(Arc::clone(window)))).collect::<Vec<_>>()
     };
-    let ends = |readers: Vec<thread::JoinHandle<forebay_source::Error>>| {
+    let ends = |readers: Vec<thread::JoinHandle<forebay_process::Error>>| {
         for reader in readers {
             let error = reader.join().expect("a reader");
             assert!(error.to_string().contains("closed") || error.to_string().contains("final"), "{error}");
@@ -291,7 +291,7 @@ pub(crate) fn below_multiple_the_maker_alone_calls_mpi() {
         });
         let (remote, own, barrier) = elsewhere.join().expect("a thread");
         own.expect("no call of MPI");
-        let wrong_thread = |error: &forebay_source::Error| error.to_string().contains("MPI_THREAD_MULTIPLE");
+        let wrong_thread = |error: &forebay_process::Error| error.to_string().contains("MPI_THREAD_MULTIPLE");
         assert!(other == comm.rank() || remote.as_ref().is_err_and(wrong_thread), "{remote:?}");
         assert!(barrier.as_ref().is_err_and(wrong_thread), "{barrier:?}");
     });

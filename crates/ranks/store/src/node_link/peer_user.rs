@@ -7,7 +7,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 /// An error where the other end belongs to another user.
 pub(super) fn check_peer_user(socket: BorrowedFd<'_>) -> Result<()> {

@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{FileFacts, OwnFolder, boot_id, nonce, user_folder_name};
-use forebay_source::{Error, ErrorKind, Result};
 use rustix::{
     cmsg_space,
     event::{PollFd, PollFlags, Timespec, poll},

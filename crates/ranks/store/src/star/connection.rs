@@ -8,8 +8,8 @@ use std::{
     sync::Arc,
 };
 
+use forebay_process::{Error, Result};
 use forebay_scratch::ParentOnly;
-use forebay_source::{Error, Result};
 use rustix::{
     cmsg_space,
     io::Errno,

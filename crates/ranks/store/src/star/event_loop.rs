@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_source::Error;
+use forebay_process::Error;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
     comm::gone,

@@ -169,7 +169,7 @@ pub(crate) fn watched<T>(recorder: &Rc<RefCell<Recorder>>, body: impl FnOnce() -
     done
 }
 
-pub(crate) fn recover_all(place: &Place) -> forebay_source::Result<Recovered> {
+pub(crate) fn recover_all(place: &Place) -> forebay_process::Result<Recovered> {
     recover(&place.fast(), &RecoverOptions::default(), &on)
 }
 
@@ -280,7 +280,7 @@ impl Runner<'_> {
         }
     }
 
-    fn create(&mut self, number: usize, quota: u64, is_exclusive: bool) -> forebay_source::Result<()> {
+    fn create(&mut self, number: usize, quota: u64, is_exclusive: bool) -> forebay_process::Result<()> {
         let bytes = content(number);
         let area = self.area(quota);
         let options = StageOptions { is_exclusive, ..StageOptions::default() };
@@ -309,7 +309,7 @@ impl Runner<'_> {
         }
     }
 
-    fn update(&mut self, number: usize) -> forebay_source::Result<()> {
+    fn update(&mut self, number: usize) -> forebay_process::Result<()> {
         let path = self.place.destination();
         // Short segments: a log has several.
         let area = self.area(8 << 10);
@@ -347,7 +347,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn disturb(&mut self, step: Step) -> forebay_source::Result<()> {
+    fn disturb(&mut self, step: Step) -> forebay_process::Result<()> {
         let path = self.place.destination();
         if !path.exists() {
             return Ok(());
@@ -357,14 +357,14 @@ impl Runner<'_> {
             self.begin(None, false);
         }
         let slow = disk::open(&self.place.slow(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
-        let slow = slow.map_err(forebay_source::Error::from_io)?;
+        let slow = slow.map_err(forebay_process::Error::from_io)?;
         let done = match step {
             Step::Rename => disk::rename_at(&slow, Path::new(NAME), &slow, Path::new(OTHER)),
             Step::Unlink => disk::remove_at(&slow, Path::new(NAME)),
             _ => disk::open(&path, OFlags::RDONLY, Mode::empty())
                 .and_then(|file| disk::set_mode(file, Mode::from_bits_truncate(0o600))),
         };
-        done.map_err(forebay_source::Error::from_io)
+        done.map_err(forebay_process::Error::from_io)
     }
 
     /// Ends the process as a kill does: nothing that it would do at its end has any effect.
@@ -374,7 +374,7 @@ impl Runner<'_> {
         self.recorder.borrow_mut().is_dead = false;
     }
 
-    fn recover(&mut self) -> forebay_source::Result<()> {
+    fn recover(&mut self) -> forebay_process::Result<()> {
         self.kill();
         let recovered = recover_all(self.place)?;
         self.errors.extend(recovered.refused.iter().filter_map(|item| item.error.clone()));

@@ -1,6 +1,6 @@
 //! The sections `dataset` and `reader`.
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     config::section::Section,

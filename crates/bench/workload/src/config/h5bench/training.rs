@@ -1,6 +1,6 @@
 //! The benchmark `dlio` of h5bench: all parameters of its table, with its defaults.
 
-use forebay_source::Result;
+use forebay_process::Result;
 
 use crate::{
     config::{dlio, options::ConfigOptions, section::Section},

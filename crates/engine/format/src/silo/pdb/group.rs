@@ -6,7 +6,8 @@
 
 use bytes::Bytes;
 use forebay_filter::{ByteCursor, ByteOrder};
-use forebay_source::{ByteRange, Error, Result, Source};
+use forebay_process::{Error, Result};
+use forebay_source::{ByteRange, Source};
 
 use super::{header::FIELD_END, symbols::Symbol};
 use crate::silo::{

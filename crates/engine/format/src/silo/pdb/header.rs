@@ -1,6 +1,7 @@
 //! The first bytes of a PDB file: how numbers are stored, and where the tables lie.
 
-use forebay_source::{ByteRange, Error, Result, Source, SourceExt};
+use forebay_process::{Error, Result};
+use forebay_source::{ByteRange, Source, SourceExt};
 
 use forebay_container::ByteOrder;
 

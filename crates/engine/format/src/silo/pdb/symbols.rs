@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::header::FIELD_END;
 

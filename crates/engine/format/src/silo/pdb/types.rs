@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use forebay_source::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 
 use super::header::{FIELD_END, NumberLayout, PdbHeader, is_ieee, order_of};
 use forebay_container::{ByteOrder, Dtype, Number};

@@ -81,7 +81,7 @@ impl WorkMemory {
 }
 
 /// True when bytes so long have pages of their own.
-pub(crate) fn is_paged(len: usize) -> bool {
+pub fn is_paged(len: usize) -> bool {
     len >= PAGED_BYTES
 }
 

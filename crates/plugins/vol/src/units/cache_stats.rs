@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Counters of one process.
 #[derive(Debug, Default)]
-pub struct CacheStats {
+pub(crate) struct CacheStats {
     hit_bytes: AtomicU64,
     filled_bytes: AtomicU64,
     passed_bytes: AtomicU64,
@@ -34,32 +34,32 @@ pub struct CacheCounters {
 
 impl CacheStats {
     /// Bytes of a read came from the cache.
-    pub fn hit(&self, len: u64) {
+    pub(crate) fn hit(&self, len: u64) {
         self.hit_bytes.fetch_add(len, Relaxed);
     }
 
     /// Bytes were read to fill units.
-    pub fn filled(&self, len: u64) {
+    pub(crate) fn filled(&self, len: u64) {
         self.filled_bytes.fetch_add(len, Relaxed);
     }
 
     /// Bytes of a read went past the cache.
-    pub fn passed(&self, len: u64) {
+    pub(crate) fn passed(&self, len: u64) {
         self.passed_bytes.fetch_add(len, Relaxed);
     }
 
     /// Bytes were put into the tier.
-    pub fn kept(&self, len: usize) {
+    pub(crate) fn kept(&self, len: usize) {
         self.kept_bytes.fetch_add(len as u64, Relaxed);
     }
 
     /// Bytes were not put there.
-    pub fn refused(&self, len: usize) {
+    pub(crate) fn refused(&self, len: usize) {
         self.refused_bytes.fetch_add(len as u64, Relaxed);
     }
 
     /// The counters of now; the tier's own are not known here.
-    pub fn counters(&self) -> CacheCounters {
+    pub(crate) fn counters(&self) -> CacheCounters {
         CacheCounters {
             hit_bytes: self.hit_bytes.load(Relaxed),
             filled_bytes: self.filled_bytes.load(Relaxed),

@@ -8,13 +8,13 @@ use std::{
     },
 };
 
-use crate::unit_set::UnitSet;
+use crate::units::unit_set::UnitSet;
 
 /// The units of one data set of an open file.
 #[derive(Debug)]
-pub struct DatasetUnits {
+pub(crate) struct DatasetUnits {
     /// No other data set of this process has the number.
-    pub number: u64,
+    pub(crate) number: u64,
     /// Units that were asked for in part, and passed through.
     touched: Mutex<UnitSet>,
     /// Units that were seen in the tier.
@@ -28,7 +28,7 @@ static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl DatasetUnits {
     /// Of a data set of which nothing is known yet.
-    pub fn unknown() -> Self {
+    pub(crate) fn unknown() -> Self {
         Self {
             number: NEXT_NUMBER.fetch_add(1, Relaxed),
             touched: Mutex::default(),
@@ -39,22 +39,22 @@ impl DatasetUnits {
     }
 
     /// Units that were asked for in part.
-    pub fn touched(&self) -> MutexGuard<'_, UnitSet> {
+    pub(crate) fn touched(&self) -> MutexGuard<'_, UnitSet> {
         self.touched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Units that were seen in the tier.
-    pub fn present(&self) -> MutexGuard<'_, UnitSet> {
+    pub(crate) fn present(&self) -> MutexGuard<'_, UnitSet> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Units that wait to be prestaged.
-    pub fn later(&self) -> MutexGuard<'_, VecDeque<u64>> {
+    pub(crate) fn later(&self) -> MutexGuard<'_, VecDeque<u64>> {
         self.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// True the first time: the data set is prestaged once.
-    pub fn takes_prestaging(&self) -> bool {
+    pub(crate) fn takes_prestaging(&self) -> bool {
         !self.is_prestaged.swap(true, Relaxed)
     }
 }

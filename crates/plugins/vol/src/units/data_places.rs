@@ -2,7 +2,7 @@
 
 /// A data set all of whose bytes have a known place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DataPlaces {
+pub(crate) enum DataPlaces {
     /// In one piece, from this byte of the file on.
     Contiguous(u64),
     /// In chunks.
@@ -11,7 +11,7 @@ pub enum DataPlaces {
 
 impl DataPlaces {
     /// Cuts `len` bytes of the data set, from byte `from` of it in C order, into pieces of the file, in that order.
-    pub fn split(&self, from: u64, len: u64, mut each: impl FnMut(u64, u64)) {
+    pub(crate) fn split(&self, from: u64, len: u64, mut each: impl FnMut(u64, u64)) {
         match self {
             Self::Contiguous(start) => each(start + from, len),
             Self::Chunked(chunks) => chunks.split(from, len, each),
@@ -21,7 +21,7 @@ impl DataPlaces {
 
 /// The chunks of a data set: how they are cut, and where each lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChunkAddresses {
+pub(crate) struct ChunkAddresses {
     shape: Vec<u64>,
     /// Extents of a chunk, which may be more than the data set has.
     chunk: Vec<u64>,
@@ -43,7 +43,7 @@ const MOST_CHUNKS: u64 = 1 << 24;
 
 impl ChunkAddresses {
     /// A data set of `shape` in chunks of which none has a place yet; `None` where sizes do not fit.
-    pub fn unplaced(shape: &[u64], chunk: &[u64], element_len: u64) -> Option<Self> {
+    pub(crate) fn unplaced(shape: &[u64], chunk: &[u64], element_len: u64) -> Option<Self> {
         let is_cut = shape.len() == chunk.len() && !shape.is_empty();
         if !is_cut || shape.contains(&0) || chunk.contains(&0) || element_len == 0 {
             return None;
@@ -65,17 +65,17 @@ impl ChunkAddresses {
     }
 
     /// Bytes of a chunk.
-    pub fn chunk_len(&self) -> u64 {
+    pub(crate) fn chunk_len(&self) -> u64 {
         self.chunk.iter().product::<u64>() * self.element_len
     }
 
     /// Extents of the data set.
-    pub fn ndim(&self) -> usize {
+    pub(crate) fn ndim(&self) -> usize {
         self.shape.len()
     }
 
     /// Says that the chunk whose first element is `start` lies at `address`; false where there is no such chunk.
-    pub fn place(&mut self, start: &[u64], address: u64) -> bool {
+    pub(crate) fn place(&mut self, start: &[u64], address: u64) -> bool {
         let mut index = 0;
         for ((start, chunk), count) in start.iter().zip(&self.chunk).zip(&self.counts) {
             let place = start / chunk;
@@ -89,7 +89,7 @@ impl ChunkAddresses {
     }
 
     /// True when every chunk has a place.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         !self.addresses.contains(&NOWHERE)
     }
 

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use forebay_source::{Grant, Ledger, Resize};
+use forebay_process::{Grant, Ledger, Resize};
 
 #[derive(Debug, Default)]
 struct Client(AtomicU64);

@@ -1,36 +1,36 @@
 //! What a read wants of which unit, and where it goes: arithmetic, before anything is read.
 
-use crate::unit_grid::{UnitGrid, UnitPiece};
+use crate::units::unit_grid::{UnitGrid, UnitPiece};
 
 /// Bytes that lie side by side: where they begin, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ByteRun {
+pub(crate) struct ByteRun {
     /// The first one.
-    pub at: u64,
+    pub(crate) at: u64,
     /// How many.
-    pub len: u64,
+    pub(crate) len: u64,
 }
 
 /// Bytes of a unit, and where they go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlacedPiece {
+pub(crate) struct PlacedPiece {
     /// Which bytes of which unit.
-    pub piece: UnitPiece,
+    pub(crate) piece: UnitPiece,
     /// The first byte in memory, or in a packed buffer.
-    pub to: u64,
+    pub(crate) to: u64,
 }
 
 /// How much a read wants of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnitDemand {
+pub(crate) struct UnitDemand {
     /// Which one.
-    pub unit: u64,
+    pub(crate) unit: u64,
     /// How many bytes of it.
-    pub wanted: u64,
+    pub(crate) wanted: u64,
 }
 
 /// Pieces for `file`, put into `memory`, which holds as many bytes; `None` stands for memory without gaps from byte 0 on.
-pub fn pieces(grid: &UnitGrid, file: &[ByteRun], memory: Option<&[ByteRun]>) -> Vec<PlacedPiece> {
+pub(crate) fn pieces(grid: &UnitGrid, file: &[ByteRun], memory: Option<&[ByteRun]>) -> Vec<PlacedPiece> {
     let mut placed = Vec::with_capacity(file.len());
     let mut target = MemoryFill { runs: memory, run: 0, within: 0, packed: 0 };
     for run in file {
@@ -77,7 +77,7 @@ impl MemoryFill<'_> {
 }
 
 /// The units of `pieces`, each once, in ascending order.
-pub fn units(pieces: &[PlacedPiece]) -> Vec<UnitDemand> {
+pub(crate) fn units(pieces: &[PlacedPiece]) -> Vec<UnitDemand> {
     let mut uses: Vec<UnitDemand> = Vec::new();
     let mut is_sorted = true;
     for PlacedPiece { piece, .. } in pieces {
@@ -101,7 +101,7 @@ pub fn units(pieces: &[PlacedPiece]) -> Vec<UnitDemand> {
 }
 
 /// Pieces in groups of at most `window` bytes, in order, each packed from byte 0 on; a long piece is divided.
-pub fn windows(pieces: &[PlacedPiece], window: u64) -> Vec<Vec<PlacedPiece>> {
+pub(crate) fn windows(pieces: &[PlacedPiece], window: u64) -> Vec<Vec<PlacedPiece>> {
     let (mut all, mut now, mut len) = (Vec::new(), Vec::new(), 0);
     for placed in pieces {
         let mut piece = placed.piece;

@@ -38,8 +38,15 @@ pub struct PerProcess<T> {
 /// State and the process it belongs to.
 #[derive(Debug)]
 pub struct Owned<T> {
-    pub(crate) process: ProcessIdentity,
+    process: ProcessIdentity,
     state: T,
+}
+
+impl<T> Owned<T> {
+    /// Process that the state belongs to.
+    pub fn process(&self) -> ProcessIdentity {
+        self.process
+    }
 }
 
 impl<T> Deref for Owned<T> {

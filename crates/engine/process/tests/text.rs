@@ -1,6 +1,6 @@
 //! Sizes and unknown words as people write them.
 
-use forebay_source::{
+use forebay_process::{
     size::{exact, parse},
     suggest::unknown,
 };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forebay_source::Histogram;
+use forebay_process::Histogram;
 use proptest::{collection::vec, prelude::*};
 
 proptest! {

@@ -11,16 +11,16 @@ const BLOCK_BYTES: u64 = 128 << 10;
 const LEAST_BLOCK: u64 = 4 << 10;
 
 /// Bytes of a tier's block where units have about `unit` bytes.
-pub fn block_len(unit: u64) -> u64 {
+pub(crate) fn block_len(unit: u64) -> u64 {
     (unit / 8).max(1).next_power_of_two().clamp(LEAST_BLOCK, BLOCK_BYTES)
 }
 
 /// The most dimensions that HDF5 has.
-pub const MOST_DIMENSIONS: usize = 32;
+pub(crate) const MOST_DIMENSIONS: usize = 32;
 
 /// How a data set is cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnitGrid {
+pub(crate) struct UnitGrid {
     shape: Vec<u64>,
     unit: Vec<u64>,
     /// Units along each dimension.
@@ -36,29 +36,29 @@ pub struct UnitGrid {
 
 /// Bytes of one unit that a read wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnitPiece {
+pub(crate) struct UnitPiece {
     /// Which unit.
-    pub unit: u64,
+    pub(crate) unit: u64,
     /// The first byte, counted from the start of the unit.
-    pub from: u64,
+    pub(crate) from: u64,
     /// How many.
-    pub len: u64,
+    pub(crate) len: u64,
 }
 
 /// The part of the data set that a unit holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnitBox {
+pub(crate) struct UnitBox {
     /// The first element along each dimension.
-    pub start: Vec<u64>,
+    pub(crate) start: Vec<u64>,
     /// How many along each.
-    pub count: Vec<u64>,
+    pub(crate) count: Vec<u64>,
 }
 
 impl UnitGrid {
     /// A data set of `shape`, with elements of `element_len` bytes, in units of about `target` bytes that hold whole chunks.
     ///
     /// `None` where there is nothing to cut or the sizes do not fit into 64 bits.
-    pub fn new(shape: &[u64], chunk: Option<&[u64]>, element_len: u64, target: u64) -> Option<Self> {
+    pub(crate) fn new(shape: &[u64], chunk: Option<&[u64]>, element_len: u64, target: u64) -> Option<Self> {
         if shape.is_empty() || shape.len() > MOST_DIMENSIONS || shape.contains(&0) || element_len == 0 {
             return None;
         }
@@ -86,58 +86,58 @@ impl UnitGrid {
     }
 
     /// Extents of the data set.
-    pub fn shape(&self) -> &[u64] {
+    pub(crate) fn shape(&self) -> &[u64] {
         &self.shape
     }
 
     /// Extents of a unit that the data set's end does not cut.
-    pub fn unit_shape(&self) -> &[u64] {
+    pub(crate) fn unit_shape(&self) -> &[u64] {
         &self.unit
     }
 
     /// Bytes of an element.
-    pub fn element_len(&self) -> u64 {
+    pub(crate) fn element_len(&self) -> u64 {
         self.element_len
     }
 
     /// Bytes of a unit in the cache; at the data set's ends some mean nothing.
-    pub fn unit_len(&self) -> u64 {
+    pub(crate) fn unit_len(&self) -> u64 {
         self.unit_len
     }
 
     /// How many units there are.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.counts.iter().product()
     }
 
     /// Bytes of the whole in the cache.
-    pub fn cache_len(&self) -> u64 {
+    pub(crate) fn cache_len(&self) -> u64 {
         self.count() * self.padded_len()
     }
 
     /// Bytes of a unit in the cache, with what fills up its last block.
-    pub fn padded_len(&self) -> u64 {
+    pub(crate) fn padded_len(&self) -> u64 {
         self.blocks_per_unit() * self.block_len
     }
 
     /// Bytes of a block.
-    pub fn block_len(&self) -> u64 {
+    pub(crate) fn block_len(&self) -> u64 {
         self.block_len
     }
 
     /// Tier blocks that a unit takes.
-    pub fn blocks_per_unit(&self) -> u64 {
+    pub(crate) fn blocks_per_unit(&self) -> u64 {
         self.unit_len.div_ceil(self.block_len)
     }
 
     /// The blocks of `unit`.
-    pub fn blocks(&self, unit: u64) -> Range<u64> {
+    pub(crate) fn blocks(&self, unit: u64) -> Range<u64> {
         let each = self.blocks_per_unit();
         unit * each..(unit + 1) * each
     }
 
     /// The part of the data set that `unit` holds.
-    pub fn unit_box(&self, unit: u64) -> UnitBox {
+    pub(crate) fn unit_box(&self, unit: u64) -> UnitBox {
         let (mut start, mut rest) = (vec![0; self.shape.len()], unit);
         for axis in (0..self.shape.len()).rev() {
             start[axis] = rest % self.counts[axis] * self.unit[axis];
@@ -149,12 +149,12 @@ impl UnitGrid {
     }
 
     /// Bytes of `unit` that mean something.
-    pub fn filled_len(&self, unit: u64) -> u64 {
+    pub(crate) fn filled_len(&self, unit: u64) -> u64 {
         self.unit_box(unit).count.iter().product::<u64>() * self.element_len
     }
 
     /// Cuts `len` bytes of the data set, from byte `from` of it in C order, into pieces of units, in that order.
-    pub fn split(&self, from: u64, len: u64, mut each: impl FnMut(UnitPiece)) {
+    pub(crate) fn split(&self, from: u64, len: u64, mut each: impl FnMut(UnitPiece)) {
         let (mut element, mut left) = (from / self.element_len, len / self.element_len);
         while left > 0 {
             let (piece, count) = self.piece_at(element, left);

@@ -238,8 +238,8 @@ pub fn locked_number(device: u64, inode: u64) -> Option<RawFd> {
     })
 }
 
-/// The same for the file at `path`.
-pub(crate) fn is_locked_at(path: &Path) -> bool {
+/// True where the program around us may hold a record lock on the file at `path`.
+pub fn is_locked_at(path: &Path) -> bool {
     has_any() && InodeKey::at(path).is_some_and(is_locked_inode)
 }
 

@@ -6,7 +6,7 @@
 //!                             └───────────────┴─► read, then UnitWriter or UnitTarget ─► tier
 //! ```
 //!
-//! It knows nothing of HDF5: who uses it says what a selection is, and reads units.
+//! Nothing here knows of HDF5: callers describe selections and read units.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -17,20 +17,11 @@
 //! | `unit_target`, `unit_writer` | where units go: at once, or by a thread behind the reader, within a bound of memory |
 //! | `cache_stats` | what was hit, filled, passed, kept, refused |
 
-pub mod cache_stats;
-pub mod data_places;
-pub mod dataset_units;
-pub mod read_plan;
-pub mod unit_grid;
-pub mod unit_set;
-pub mod unit_target;
-pub mod unit_writer;
-
-pub use cache_stats::{CacheCounters, CacheStats};
-pub use data_places::{ChunkAddresses, DataPlaces};
-pub use dataset_units::DatasetUnits;
-pub use read_plan::{ByteRun, PlacedPiece, UnitDemand};
-pub use unit_grid::{MOST_DIMENSIONS, UnitBox, UnitGrid, UnitPiece};
-pub use unit_set::UnitSet;
-pub use unit_target::{BlockClaim, UnitTarget};
-pub use unit_writer::{QueuePatience, UnitOrigin, UnitWriter, WAITING_BYTES, WaitingUnit};
+pub(crate) mod cache_stats;
+pub(crate) mod data_places;
+pub(crate) mod dataset_units;
+pub(crate) mod read_plan;
+pub(crate) mod unit_grid;
+pub(crate) mod unit_set;
+pub(crate) mod unit_target;
+pub(crate) mod unit_writer;

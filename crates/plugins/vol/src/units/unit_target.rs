@@ -4,36 +4,36 @@ use std::sync::Arc;
 
 use forebay_tier::{Admission, Claim, Claimed, Copies};
 
-use crate::cache_stats::CacheStats;
+use crate::units::cache_stats::CacheStats;
 
 /// Where units go.
 #[derive(Clone, Debug)]
-pub struct UnitTarget {
+pub(crate) struct UnitTarget {
     /// What the tier keeps of the data set.
-    pub copies: Arc<dyn Copies>,
+    pub(crate) copies: Arc<dyn Copies>,
     /// The data set among those of this process.
-    pub number: u64,
+    pub(crate) number: u64,
     /// Blocks of the tier that a unit takes.
-    pub blocks_per_unit: u64,
+    pub(crate) blocks_per_unit: u64,
     /// Bytes of a block.
-    pub block_len: u64,
+    pub(crate) block_len: u64,
     /// Other copies may leave for them.
-    pub may_replace: bool,
+    pub(crate) may_replace: bool,
 }
 
 /// Room for a block, and the lock by which other processes leave its unit to this one.
 #[derive(Debug)]
-pub struct BlockClaim {
+pub(crate) struct BlockClaim {
     /// Which block.
-    pub block: u64,
+    pub(crate) block: u64,
     /// Its room.
-    pub claim: Box<dyn Claimed>,
+    pub(crate) claim: Box<dyn Claimed>,
 }
 
 impl UnitTarget {
     /// Puts `bytes` of `unit`, and zeros behind them, into the tier: all blocks or the first ones where it fills up. `held` is on
     /// one of them.
-    pub fn put(&self, unit: u64, bytes: &[u8], mut held: Option<BlockClaim>, stats: &CacheStats) {
+    pub(crate) fn put(&self, unit: u64, bytes: &[u8], mut held: Option<BlockClaim>, stats: &CacheStats) {
         let step = usize::try_from(self.block_len).unwrap_or(usize::MAX);
         let (mut left, mut padded) = (bytes.len(), Vec::new());
         // The first block goes last: who finds it absent and claimed waits for the whole unit.

@@ -10,21 +10,21 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 
-use crate::{
+use crate::units::{
     cache_stats::CacheStats,
     unit_target::{BlockClaim, UnitTarget},
 };
 
 /// The most bytes that wait to be put into a tier, with the buffers that are kept for the next ones: 64 units of 1 MiB. A unit that
 /// is longer waits alone.
-pub const WAITING_BYTES: u64 = 64 << 20;
+pub(crate) const WAITING_BYTES: u64 = 64 << 20;
 
 /// How often it is looked whether what units are read from has changed: a look for each unit of 1 MiB was a second request to the
 /// file system for every one that reads. Who opens a file that has changed finds another version of it, whatever was kept by then.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What units are read from.
-pub trait UnitOrigin: Send + Sync + fmt::Debug {
+pub(crate) trait UnitOrigin: Send + Sync + fmt::Debug {
     /// True while it is what was opened, by a look at it that began at `since` or later.
     fn is_current_since(&self, since: Instant) -> bool;
 
@@ -34,27 +34,27 @@ pub trait UnitOrigin: Send + Sync + fmt::Debug {
 
 /// A unit that was read, and where it goes.
 #[derive(Debug)]
-pub struct WaitingUnit {
+pub(crate) struct WaitingUnit {
     /// Where it goes.
-    pub target: UnitTarget,
+    pub(crate) target: UnitTarget,
     /// Which unit.
-    pub unit: u64,
+    pub(crate) unit: u64,
     /// What it was read from: nothing is kept once that has changed.
-    pub origin: Arc<dyn UnitOrigin>,
+    pub(crate) origin: Arc<dyn UnitOrigin>,
     /// When it had been read.
-    pub read_at: Instant,
+    pub(crate) read_at: Instant,
     /// Its bytes, of which those at the end may be left out that mean nothing.
-    pub bytes: Bytes,
+    pub(crate) bytes: Bytes,
     /// The claim on one of its blocks, where one is held already.
-    pub claim: Option<BlockClaim>,
+    pub(crate) claim: Option<BlockClaim>,
 }
 
 /// A data set of this process by its number, and a unit of it.
-pub type UnitKey = (u64, u64);
+pub(crate) type UnitKey = (u64, u64);
 
 /// How long a unit may wait for room in the queue.
 #[derive(Clone, Copy, Debug)]
-pub enum QueuePatience {
+pub(crate) enum QueuePatience {
     /// As long as it takes.
     Forever,
     /// Until then.
@@ -63,7 +63,7 @@ pub enum QueuePatience {
 
 /// The queue and its thread, which starts with the first unit.
 #[derive(Debug, Default)]
-pub struct UnitWriter {
+pub(crate) struct UnitWriter {
     shared: Arc<WriterShared>,
 }
 
@@ -91,24 +91,24 @@ struct WriterQueue {
 
 impl UnitWriter {
     /// What was counted.
-    pub fn stats(&self) -> &CacheStats {
+    pub(crate) fn stats(&self) -> &CacheStats {
         &self.shared.stats
     }
 
     /// The bytes of a unit that is on its way.
-    pub fn find(&self, key: UnitKey) -> Option<Bytes> {
+    pub(crate) fn find(&self, key: UnitKey) -> Option<Bytes> {
         self.shared.lock().by_key.get(&key).cloned()
     }
 
     /// An empty buffer with room for `len` bytes.
-    pub fn buffer(&self, len: usize) -> BytesMut {
+    pub(crate) fn buffer(&self, len: usize) -> BytesMut {
         let spare = self.shared.lock().take_spare();
         spare.filter(|buffer| buffer.capacity() >= len).unwrap_or_else(|| BytesMut::with_capacity(len))
     }
 
     /// Hands over a unit. While [`WAITING_BYTES`] are on their way it waits, and drops the unit once `patience` is at its end or
     /// the writer is paused.
-    pub fn push(&self, unit: WaitingUnit, patience: QueuePatience) {
+    pub(crate) fn push(&self, unit: WaitingUnit, patience: QueuePatience) {
         let (key, len) = ((unit.target.number, unit.unit), unit.bytes.len() as u64);
         let mut queue = self.shared.lock();
         while !queue.makes_room(len) && !queue.stop && queue.has_thread {
@@ -143,19 +143,19 @@ impl UnitWriter {
     }
 
     /// Nothing is put into the tier until [`resume`](Self::resume).
-    pub fn pause(&self) {
+    pub(crate) fn pause(&self) {
         self.shared.lock().is_paused = true;
         self.shared.change.notify_all();
     }
 
     /// Goes on.
-    pub fn resume(&self) {
+    pub(crate) fn resume(&self) {
         self.shared.lock().is_paused = false;
         self.shared.change.notify_all();
     }
 
     /// Waits until all is in the tier, at most `patience`; false when that was not enough, or when it is paused.
-    pub fn wait(&self, patience: Duration) -> bool {
+    pub(crate) fn wait(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         let mut queue = self.shared.lock();
         while !queue.by_key.is_empty() && !queue.stop {
@@ -169,7 +169,7 @@ impl UnitWriter {
     }
 
     /// Drops what waits and takes no more.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let mut queue = self.shared.lock();
         queue.stop = true;
         let waiting = std::mem::take(&mut queue.waiting);

@@ -2,7 +2,7 @@
 
 /// A set of small numbers.
 #[derive(Debug, Default)]
-pub struct UnitSet {
+pub(crate) struct UnitSet {
     words: Vec<u64>,
 }
 
@@ -11,13 +11,13 @@ const BITS: u64 = 64;
 
 impl UnitSet {
     /// True when `unit` is in it.
-    pub fn contains(&self, unit: u64) -> bool {
+    pub(crate) fn contains(&self, unit: u64) -> bool {
         let word = usize::try_from(unit / BITS).ok().and_then(|at| self.words.get(at));
         word.is_some_and(|word| word >> (unit % BITS) & 1 == 1)
     }
 
     /// Adds `unit`; true when it was not there.
-    pub fn insert(&mut self, unit: u64) -> bool {
+    pub(crate) fn insert(&mut self, unit: u64) -> bool {
         let Ok(at) = usize::try_from(unit / BITS) else { return false };
         if self.words.len() <= at {
             self.words.resize(at + 1, 0);
@@ -28,7 +28,7 @@ impl UnitSet {
     }
 
     /// Takes `unit` out.
-    pub fn remove(&mut self, unit: u64) {
+    pub(crate) fn remove(&mut self, unit: u64) {
         if let Some(word) = usize::try_from(unit / BITS).ok().and_then(|at| self.words.get_mut(at)) {
             *word &= !(1 << (unit % BITS));
         }

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use forebay_source::{Event, EventKind, take_warnings};
+use forebay_process::{Event, EventKind, take_warnings};
 use tracing::{
     Level, Metadata, Subscriber,
     field::{Field, Visit},

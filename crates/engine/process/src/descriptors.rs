@@ -65,7 +65,7 @@ pub fn briefly<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// True once [`stay_unseen`] was called.
-pub(crate) fn is_unseen() -> bool {
+pub fn is_unseen() -> bool {
     hidden_numbers::are_used()
 }
 
@@ -105,14 +105,14 @@ pub fn give_way() -> bool {
 }
 
 /// The budget of this process: half of what it may still open.
-pub(crate) fn shared() -> Arc<Owned<Budget>> {
+pub fn shared() -> Arc<Owned<Budget>> {
     static SHARED: PerProcess<Budget> = PerProcess::empty();
     SHARED.get(|| Budget::new(room()))
 }
 
 /// How many descriptors may be kept open, and who keeps them.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub struct Budget {
     state: Mutex<SecondChance>,
 }
 
@@ -132,12 +132,12 @@ type ClosedFiles = Vec<(Option<Box<dyn Any>>, Option<Arc<dyn Holder>>)>;
 
 impl Budget {
     /// A budget of `most` descriptors, besides those in use at this moment.
-    pub(crate) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self { state: Mutex::new(SecondChance { most: most.max(1), held: 0, holders: Vec::new(), hand: 0 }) }
     }
 
     /// As [`admit`], for this budget.
-    pub(crate) fn admit(&self, holder: Weak<dyn Holder>, count: usize) {
+    pub fn admit(&self, holder: Weak<dyn Holder>, count: usize) {
         let mut state = self.lock();
         let mut closed = ClosedFiles::new();
         while state.held > 0 && state.held + count > state.most && state.close_one(&mut closed) {}
@@ -149,7 +149,7 @@ impl Budget {
     }
 
     /// As [`retry_when_exhausted`], for this budget.
-    pub(crate) fn retry<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    pub fn retry<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         loop {
             match open() {
                 Err(error) if is_exhausted(&error) && self.give_back() => {}

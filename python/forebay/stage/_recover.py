@@ -14,8 +14,8 @@ from ._bar import drain_progress
 def recover(
     path: str | os.PathLike[str],
     *,
-    apply: Iterable[str] = (),
-    discard: Iterable[str] = (),
+    apply: str | Iterable[str] = (),
+    discard: str | Iterable[str] = (),
     host: str | Iterable[str] = (),
     dry_run: bool = False,
     progress: Progress = None,
@@ -32,8 +32,14 @@ def recover(
         are gone, which only the caller can know.
     :param dry_run: says what would be done, and does nothing.
     """
-    hosts = [host] if isinstance(host, str) else list(host)
     with drain_progress(progress) as report:
-        parts = stage_recover(os.fsdecode(path), list(apply), list(discard), hosts, bool(dry_run), report)
+        parts = stage_recover(
+            os.fsdecode(path), _names(apply), _names(discard), _names(host), bool(dry_run), report
+        )
     names = ("finished", "discarded", "refused", "in_use")
     return {name: [item_of(row) for row in rows] for name, rows in zip(names, parts)}
+
+
+def _names(given: str | Iterable[str]) -> list[str]:
+    """One name, or several."""
+    return [given] if isinstance(given, str) else list(given)

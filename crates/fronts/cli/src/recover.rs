@@ -4,7 +4,7 @@ use std::{cell::Cell, ops::ControlFlow};
 
 use forebay::{
     Result,
-    stage::{RecoverOptions, Recovered, recover},
+    stage::{ItemStatus, RecoverOptions, Recovered, recover},
 };
 use serde_json::json;
 
@@ -83,7 +83,9 @@ pub(crate) fn run(context: &Context, args: &RecoverArgs) -> Result<u8> {
     }
     let recovered = recovered?;
     report(context, &recovered, args.dry_run, &shown(&folder))?;
-    Ok(if recovered.refused.is_empty() { exit::SUCCESS } else { exit::TRY_LATER })
+    let named = |item: &ItemStatus| args.apply.contains(&item.id) || args.discard.contains(&item.id);
+    let is_done = recovered.refused.is_empty() && !recovered.in_use.iter().any(named);
+    Ok(if is_done { exit::SUCCESS } else { exit::TRY_LATER })
 }
 
 fn report(context: &Context, recovered: &Recovered, dry_run: bool, folder: &str) -> Result<()> {

@@ -41,8 +41,8 @@ pub(crate) struct RunArgs {
     hdf5: Option<String>,
 
     /// Removed option, refused with the remedy.
-    #[arg(long, hide = true)]
-    stage_writes: bool,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
+    stage_writes: Option<OsString>,
 
     /// Report of the run, as one HTML page.
     #[arg(long, value_name = "FILE")]
@@ -65,7 +65,7 @@ pub(crate) struct RunArgs {
 
 /// Runs `forebay run`; it returns only where the program was not put in place of this process.
 pub(crate) fn run(context: &Context, args: &RunArgs) -> Result<u8> {
-    if args.stage_writes {
+    if args.stage_writes.is_some() {
         let what = "--stage-writes was removed: plain writes of a program go straight to their destinations";
         let hint = "write through forebay.stage, or stage HDF5 files by `forebay run --hdf5 --stage AREA`";
         return Err(Error::new(ErrorKind::Invalid, what).hint(hint));

@@ -4,6 +4,7 @@ use std::{
     fs::File,
     mem,
     ops::ControlFlow,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering::Relaxed},
     thread,
@@ -64,6 +65,7 @@ impl Area {
     ///
     /// Mode, owner, access list and extended attributes of an old file are kept; a link at `destination` is followed.
     pub fn create(self: &Arc<Self>, destination: &Path, mut options: StageOptions) -> Result<StagedFile> {
+        check_names_file(destination)?;
         let is_taken = || FileStamp::in_directory(CWD, destination.as_os_str());
         if options.is_exclusive && is_taken()?.is_some() {
             return Err(Error::from_io(Errno::EXIST.into()).at(destination.display()));
@@ -351,6 +353,15 @@ impl Area {
         // Dropped, it would be drained.
         mem::forget(self.cell.take());
     }
+}
+
+/// Refuses a path that can only be a directory's, as `open(2)` does: one that ends with `/`, `/.` or `/..`.
+fn check_names_file(path: &Path) -> Result<()> {
+    let last = path.as_os_str().as_bytes().rsplit(|byte| *byte == b'/').next();
+    if matches!(last, Some(b"" | b"." | b"..")) && !path.as_os_str().is_empty() {
+        return Err(Error::from_io(Errno::ISDIR.into()).at(path.display()));
+    }
+    Ok(())
 }
 
 /// The error for `path` where the items of the area cannot be read.

@@ -412,5 +412,5 @@ impl ImageState {
 }
 
 fn changed_by_others() -> Error {
-    Error::new(ErrorKind::Unavailable, "was changed by others after the new file was sealed")
+    Error::new(ErrorKind::Unavailable, "was changed by others before the new file took its place")
 }

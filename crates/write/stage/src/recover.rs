@@ -256,7 +256,12 @@ fn recover_item(
             status.error = Some(error.at(status.destination.display()).to_string());
             recovered.refused.push(status);
         }
-        (RecoverVerdict::Finish | RecoverVerdict::SealAnew, Ok(())) => recovered.finished.push(status),
+        (RecoverVerdict::Finish, Ok(())) => {
+            // Of an earlier try.
+            status.error = None;
+            recovered.finished.push(status);
+        }
+        (RecoverVerdict::SealAnew, Ok(())) => recovered.finished.push(status),
         (RecoverVerdict::Discard, Ok(())) => recovered.discarded.push(status),
     }
     // Where the user has had enough, the rest is left as it is.

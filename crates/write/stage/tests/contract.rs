@@ -211,6 +211,16 @@ fn destinations_that_cannot_be_written_are_refused_at_once() {
     assert_eq!(refused(&folder.path().join("none/file")), ErrorKind::NotFound);
     assert_eq!(refused(folder.path()), ErrorKind::Invalid);
     assert_eq!(refused(Path::new("/dev/null")), ErrorKind::Invalid);
+    for end in ["a/", "a//", "a/.", "a/.."] {
+        let path = folder.path().join("new").join(end);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        refused(&path);
+    }
+    assert_eq!(
+        fs::read_dir(folder.path().join("new")).unwrap().count(),
+        1,
+        "the directory that 'a/..' is in alone"
+    );
 }
 
 #[test]

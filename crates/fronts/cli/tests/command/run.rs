@@ -170,6 +170,8 @@ fn staged_plain_writes_are_refused_with_what_stages_files_now() {
         &["--origin", "origin", "--tier", "/dev/shm", "--stage-writes", "--stage", &area][..],
         &["--hdf5", "--stage-writes"],
         &["--stage-writes"],
+        &["--stage-writes=/tmp/x"],
+        &["--stage-writes", "/tmp/x"],
     ] {
         let (told, code) = refused(&places, flags);
         assert_eq!((code, told.lines().count()), (Some(2), 1), "{told}");

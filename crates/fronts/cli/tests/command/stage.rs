@@ -142,5 +142,26 @@ fn what_a_destination_refused_is_left_to_drain_by_its_process_and_to_recover_aft
     assert!(listed.contains("'forebay recover' tries again") && !listed.contains("stage drain"), "{listed}");
     let error = json(&["stage", "ls", &left])["items"][0]["error"].to_string();
     assert!(error.contains("'forebay recover' tries again"), "{error}");
+    fs::create_dir(&gone).unwrap();
+    // Another directory has the path by now, which the user is asked about.
+    let id = json(&["stage", "ls", &left])["items"][0]["id"].as_str().unwrap().to_owned();
+    let done = json(&["recover", &left, "--apply", &id]);
+    assert_eq!(
+        (&done["finished"][0]["id"], &done["finished"][0]["error"]),
+        (&id.into(), &serde_json::Value::Null)
+    );
     std::mem::forget(area);
+}
+
+#[test]
+fn an_item_of_a_running_process_that_the_user_named_is_something_left_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_area, fast) = staged(folder.path());
+    let id = json(&["stage", "ls", &fast])["items"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(run(&["recover", &fast]).code, 0);
+    for choice in ["--apply", "--discard"] {
+        let ran = run(&["recover", &fast, choice, &id]);
+        assert!(ran.code == 6 && ran.out.contains("of processes that still run"), "{ran:?}");
+    }
+    assert_eq!(json(&["stage", "ls", &fast])["items"].as_array().unwrap().len(), 2);
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Makes the fuzzer's first files: `make_seeds.py [DIR]`, one small file per structure the readers know.
 
-The corpus in `corpus` is these files and what fuzzing found beyond them, kept small by `cargo fuzz cmin`. `DIR` stands
-for `corpus/hdf5`; the files of other formats lie beside it, in folders called like their fuzz targets.
+The corpus in `corpus` is these files and, in the archives beside them (`pack_corpus.sh`), what fuzzing found beyond them, kept
+small by `cargo fuzz cmin`. `DIR` stands for `corpus/hdf5`; the files of other formats are beside it, in directories named by their
+fuzz targets.
 Those of Silo are made where libsilo is installed; those of ADIOS have a program of their own, `make_adios_seeds.py`.
 """
 

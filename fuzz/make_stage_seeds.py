@@ -3,6 +3,7 @@
 
 They are the files of a staging area whose process was killed: journals of new files and of updates in place, facts of
 destinations, and the beginnings of segments of redo logs, which are long and hold zeros behind their records.
+`pack_corpus.sh stage_journals` packs them.
 """
 
 import os

@@ -1,9 +1,30 @@
 #!/usr/bin/env bash
 # Feeds damaged bytes to the parsers: fuzz.sh [SECONDS], in all, ten minutes unless said otherwise.
+# fuzz.sh --unpack unpacks the corpus archives only, and prints the directories of their inputs.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
+# Unpacks the archive of target $1, unless it was done before; prints the directory of its inputs. The directory is named
+# by the content of the archive: a changed archive is unpacked anew.
+unpack_corpus() {
+    local archive=fuzz/corpus/$1.tar.gz inputs part
+    inputs=$CACHE/fuzz-corpus/$1-$(hash_of "$archive")
+    if [[ ! -d $inputs ]]; then
+        part=$inputs.$$.part
+        mkdir -p "$part"
+        tar --extract --gzip --file "$ROOT/$archive" --directory "$part" || die "$archive cannot be unpacked"
+        # Another run may have been faster: its directory holds the same.
+        mv -T "$part" "$inputs" 2>/dev/null || rm -rf "$part"
+    fi
+    printf '%s\n' "$inputs"
+}
+
+if [[ ${1:-} == --unpack ]]; then
+    use_cache
+    for archive in "$ROOT"/fuzz/corpus/*.tar.gz; do unpack_corpus "$(basename "$archive" .tar.gz)"; done
+    exit
+fi
 seconds=${1:-600}
 use_setup
 # libFuzzer is C++ that cargo compiles.
@@ -32,13 +53,15 @@ mapfile -t targets < <("${fuzz[@]}" list)
 [[ ${#targets[@]} -gt 0 ]] || die "fuzz/ has no targets"
 each=$((seconds / ${#targets[@]}))
 for target in "${targets[@]}"; do
-    # What is found goes to the first folder; the seeds in the clone are only read.
-    corpus=$CACHE/fuzz/$target
-    mkdir -p "$corpus"
+    # libFuzzer writes what it finds to the first directory, and only reads the others.
+    corpora=("$CACHE/fuzz/$target")
+    mkdir -p "${corpora[0]}"
     seeds=$ROOT/fuzz/corpus/$target
-    [[ -d $seeds ]] || die "no seeds in $seeds"
+    if [[ -d $seeds ]]; then corpora+=("$seeds"); fi
+    if [[ -e $seeds.tar.gz ]]; then corpora+=("$(unpack_corpus "$target")"); fi
+    [[ ${#corpora[@]} -gt 1 ]] || die "the fuzz target '$target' has neither seeds nor an archive in fuzz/corpus"
     read -ra limits <<<"$(limits_of "$target")"
     say "fuzzing $target for $each s"
-    "${fuzz[@]}" run "$target" "$corpus" "$seeds" -- \
+    "${fuzz[@]}" run "$target" "${corpora[@]}" -- \
         -max_total_time="$each" -max_len=16384 "${limits[@]}" -print_final_stats=1
 done

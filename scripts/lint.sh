@@ -30,7 +30,7 @@ say "paths of one clone, compiled in"
 ! grep -rn --include='*.rs' 'env!("CARGO_MANIFEST_DIR")' crates python || die "clones share a build: say it relative to the crate, where tests run"
 if command -v shellcheck >/dev/null; then
     say "shellcheck"
-    shellcheck -x scripts/*.sh .ci/run
+    shellcheck -x scripts/*.sh fuzz/*.sh .ci/run
 fi
 say "dependencies that nothing uses"
 need_cargo_tool machete

@@ -4,6 +4,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
 
+#[path = "support/corpus.rs"]
+mod corpus;
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -91,10 +94,9 @@ fn flips_anywhere_in_small_files_never_harm() {
 
 #[test]
 fn the_fuzzers_corpus_never_harms() {
-    let corpus = "../../../fuzz/corpus/hdf5";
-    let files: Vec<_> = std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(!files.is_empty());
-    files.par_iter().for_each(|path| {
-        timed(path, std::fs::read(path).unwrap());
+    let mut inputs = corpus::seeds("hdf5");
+    inputs.extend(corpus::found("hdf5"));
+    inputs.into_par_iter().for_each(|(path, bytes)| {
+        timed(&path, bytes);
     });
 }

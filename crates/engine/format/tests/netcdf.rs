@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+#[path = "support/corpus.rs"]
+mod corpus;
+
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -152,22 +155,17 @@ fn every_flip_of_every_byte_gives_values_or_errors() {
 
 #[test]
 fn the_fuzzers_seeds_and_their_truncations_never_harm() {
-    let mut count = 0;
-    for entry in std::fs::read_dir("../../../fuzz/corpus/netcdf3").unwrap() {
-        let path = entry.unwrap().path();
-        let good = std::fs::read(&path).unwrap();
-        // What the fuzzer found itself is mostly damaged.
-        if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("seed_")) {
-            read_all(good);
-            continue;
-        }
+    for (_, damaged) in corpus::found("netcdf3") {
+        read_all(damaged);
+    }
+    let seeds = corpus::seeds("netcdf3");
+    assert!(seeds.len() >= 9);
+    for (_, good) in seeds {
         assert!(read_all(good.clone()) > 0);
         (0..good.len()).step_by(3).for_each(|len| {
             read_all(good[..len].to_vec());
         });
-        count += 1;
     }
-    assert!(count >= 9);
 }
 
 #[test]

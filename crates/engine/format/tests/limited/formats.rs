@@ -1,13 +1,13 @@
 //! Zarr, ADIOS2 and Silo: what a damaged store or file claims does not end the process.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use forebay_container::Selection;
 use forebay_format::{Bp3, Bp4, Bp5, Format, Found, Opened, Silo, Zarr, describe};
 use forebay_process::ErrorKind;
 use forebay_source::{Locator, MemoryOrigin};
 
-use crate::{play, unpack};
+use crate::{corpus, play, unpack};
 
 /// A chunk that is no gzip asked for more and more room, up to the budget, and ended the process.
 #[test]
@@ -57,20 +57,14 @@ fn damaged_silo_files_are_read_in_little_address_space() {
 /// How many times each seed is damaged.
 const DAMAGES: usize = 60;
 
-/// Reads what the fuzzer's corpus of `format` holds, as it is and damaged.
-pub(crate) fn corpus(format: &str) {
-    let folder = PathBuf::from("../../../fuzz/corpus").join(format);
-    let mut seeds: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    seeds.sort();
-    assert!(!seeds.is_empty());
+/// Reads the fuzzer's corpus of `format`: what fuzzing found as it is, and the seeds as they are and damaged.
+pub(crate) fn read_corpus(format: &str) {
     let mut values = 0;
-    for seed in seeds {
-        let good = std::fs::read(&seed).unwrap();
+    for (_, found) in corpus::found(format) {
+        values += read_as(format, &found);
+    }
+    for (_, good) in corpus::seeds(format) {
         values += read_as(format, &good);
-        // What the fuzzer found is damaged already.
-        if !seed.file_name().unwrap().to_string_lossy().starts_with("seed_") {
-            continue;
-        }
         let mut state = good.len() as u64 | 1;
         let mut random = move || {
             state ^= state << 13;

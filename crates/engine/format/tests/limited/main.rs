@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up has failed")]
 
+#[path = "../support/corpus.rs"]
+mod corpus;
 mod formats;
 mod hdf5;
 #[path = "../../../../../fuzz/src/skeleton.rs"]
@@ -69,9 +71,9 @@ fn stage() {
         "filtered heap" => hdf5::filtered_heap(),
         "unreadable attributes" => hdf5::unreadable_attributes(),
         "zarr strings" => formats::zarr_strings(),
-        "zarr" => formats::corpus("zarr"),
-        "adios" => formats::corpus("adios"),
-        "silo" => formats::corpus("silo"),
+        "zarr" => formats::read_corpus("zarr"),
+        "adios" => formats::read_corpus("adios"),
+        "silo" => formats::read_corpus("silo"),
         scene => panic!("no scene {scene}"),
     }
 }

@@ -1,9 +1,12 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint deep deep-tests deep-tiers deep-filters deep-crash deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-run deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage bench-dlio bench-papers bench-frameworks bench-run bench-mount wheel capi release clean
+.PHONY: help check demo test lint deep deep-tests deep-tiers deep-filters deep-crash deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-run deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage bench-dlio bench-papers bench-frameworks bench-run bench-mount wheel capi release clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+check: ## the inner loop: format, lints and unit tests of what changed; a minute or two once built
+	@scripts/check.sh
 
 demo: ## a short tour: inspects and reads files, checks all values against h5py, trains a small model, stages a checkpoint
 	@scripts/demo.sh

@@ -60,6 +60,7 @@ for round in $(seq "$rounds"); do
     reads=$(on 0 "$program" 0 "$hosts" "$folder/$round" 10.99.0.1 "$seconds")
     counted=$(($(received) - counted))
     echo "$iperf" >"$folder/iperf-$round"
+    # shellcheck disable=SC2001  # braces
     echo "$reads" | sed "s/}/, \"wire_bytes\": $counted}/" >"$folder/reads-$round"
 done
 python3 - "$folder" "$hosts" "$rounds" <<'PY'

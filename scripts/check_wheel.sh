@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the wheel in FOLDER where there is nothing but NumPy, and loads a batch: check_wheel.sh [FOLDER]
+# Installs the wheel in FOLDER where there is nothing but NumPy, and loads a batch: check_wheel.sh [FOLDER [PYTHON]]
+# PYTHON is the interpreter that gets the wheel, of any version that the package supports; what makes the files needs 3.11.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
@@ -9,7 +10,8 @@ use_setup
 bare=$(mktemp -d)
 trap 'rm -rf "$bare"' EXIT
 say "the wheel in an environment of its own"
-"$PYTHON" -m venv "$bare/venv"
+"${2:-$PYTHON}" -m venv "$bare/venv"
+"$bare/venv/bin/python" --version
 "$bare/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
     "$folder"/forebay-*"$(uname -m)".whl
 "$FOREBAY_PYTHON" "$ROOT/scripts/try_wheel.py" make "$bare/set.h5"

@@ -1,5 +1,14 @@
 //! A staging area, as one process uses it.
 
+pub(crate) mod completion;
+pub(crate) mod counters;
+pub(crate) mod drainers;
+pub(crate) mod engine;
+pub(crate) mod process_end;
+pub(crate) mod room;
+pub(crate) mod settings;
+pub(crate) mod status;
+
 use std::{
     fs::File,
     mem,
@@ -15,20 +24,25 @@ use forebay_process::{Error, ErrorKind, Result};
 use rustix::{fs::CWD, io::Errno};
 
 use crate::{
-    destination,
-    discard::{PreparedDiscard, discard_deserted},
-    drainers::AwaitedDrains,
-    engine::EngineCell,
-    image_state::{ImageState, open_image},
-    item_name::WantedFile,
-    pointer, process_end,
-    redo_file::RedoFile,
-    room::{HURRY, PAUSED, ProcessRoom, make_area, open_area},
-    settings::{AreaPlace, AreaSettings, StageOptions},
-    staged_file::StagedFile,
-    stamp::FileStamp,
-    status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats},
-    survey::{self, DRAIN_TRIES_AGAIN, FoundItem},
+    area::{
+        drainers::AwaitedDrains,
+        engine::EngineCell,
+        room::{HURRY, PAUSED, ProcessRoom, make_area, open_area},
+        settings::{AreaPlace, AreaSettings, StageOptions},
+        status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats},
+    },
+    create::{
+        destination,
+        image_state::{ImageState, open_image},
+        pointer,
+        staged_file::StagedFile,
+    },
+    on_disk::{item_name::WantedFile, stamp::FileStamp},
+    recover::{
+        discard::{PreparedDiscard, discard_deserted},
+        survey::{self, DRAIN_TRIES_AGAIN, FoundItem},
+    },
+    update::redo_file::RedoFile,
 };
 
 /// How often a wait for other processes looks again.

@@ -9,78 +9,30 @@
 //! killed:     journal, image, redo log ──► recover ────────────► destination, or a question
 //! ```
 //!
-//! | file | idea |
+//! | directory | content |
 //! |---|---|
-//! | `area`, `settings`, `status` | an area as its users see it: what it may take, what is in it |
-//! | `engine` | what a process has of an area, made anew in a forked child |
-//! | `room` | the folder of a process in the area, its share of the quota; or memory |
-//! | `drainers` | the threads, and which file comes next |
-//! | `staged_file`, `image_state`, `image_drain`, `image_manifest`, `image_sums` | new files: written, sealed, copied |
-//! | `destination`, `attributes`, `pointer` | a name in an open directory; owner, mode and access list of a published file; the link to the latest one |
-//! | `lineage`, `publication`, `destination_changes` | how several versions of a new file are published in order, of one process and of several |
-//! | `redo_file`, `redo_state`, `redo_accept`, `redo_keeping`, `redo_drain`, `batch`, `pending`, `close_error` | updates: accepted, read, drained in place |
-//! | `redo_log`, `segment`, `memory_map`, `log_record` | the log: recycled segments of checked records, in files or in memory |
-//! | `journal`, `journal_v4`, `item_files`, `facts_file`, `stamp`, `item_name` | what outlives the process: what an item is, what its destination looked like |
-//! | `recover`, `recovery`, `recover_create`, `recover_update`, `survey`, `discard`, `writers` | what killed processes left, found, finished or removed |
-//! | `completion`, `counters`, `range_set` | milestones, counters, sets of bytes |
-//! | `process_end` | the end of the process |
-//! | `untrusted` | any bytes taken for the files of an area |
+//! | `area` | an area as its users see it: settings, status, room and quota, drainers, the end of the process |
+//! | `create` | new files: image, checksums, copy, attributes, publication in order, the link to the latest one |
+//! | `update` | updates of existing files: redo log, accepted, read back, drained in place |
+//! | `recover` | items of killed processes: found, finished, discarded, refused |
+//! | `on_disk` | files of an item: journals, facts, log records, names, stamps of destinations |
+//! | `range_set`, `untrusted` | sets of bytes; any bytes taken for the files of an area |
 
 mod area;
-mod attributes;
-mod batch;
-mod close_error;
-mod completion;
-mod counters;
-mod destination;
-mod destination_changes;
-mod discard;
-mod drainers;
-mod engine;
-mod facts_file;
-mod image_drain;
-mod image_manifest;
-mod image_state;
-mod image_sums;
-mod item_files;
-mod item_name;
-mod journal;
-mod journal_v4;
-mod lineage;
-mod log_record;
-mod memory_map;
-mod pending;
-mod pointer;
-mod process_end;
-mod publication;
+mod create;
+mod on_disk;
 mod range_set;
 mod recover;
-mod recover_create;
-mod recover_update;
-mod recovery;
-mod redo_accept;
-mod redo_drain;
-mod redo_file;
-mod redo_keeping;
-mod redo_log;
-mod redo_state;
-mod room;
-mod segment;
-mod settings;
-mod staged_file;
-mod stamp;
-mod status;
-mod survey;
 mod untrusted;
-mod writers;
+mod update;
 
 pub use area::Area;
-pub use completion::Completion;
-pub use discard::PreparedDiscard;
-pub use drainers::AwaitedDrains;
+pub use area::completion::Completion;
+pub use area::drainers::AwaitedDrains;
+pub use area::settings::{AreaPlace, AreaSettings, CloseWhen, DrainSync, StageOptions};
+pub use area::status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats};
+pub use create::staged_file::{Sealed, StagedFile};
+pub use recover::discard::PreparedDiscard;
 pub use recover::{RecoverOptions, Recovered, recover};
-pub use redo_file::RedoFile;
-pub use settings::{AreaPlace, AreaSettings, CloseWhen, DrainSync, StageOptions};
-pub use staged_file::{Sealed, StagedFile};
-pub use status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats};
 pub use untrusted::try_untrusted;
+pub use update::redo_file::RedoFile;

@@ -1,5 +1,12 @@
 //! What killed processes left in an area, finished or discarded.
 
+pub(crate) mod create;
+pub(crate) mod discard;
+pub(crate) mod recovery;
+pub(crate) mod survey;
+pub(crate) mod update;
+pub(crate) mod writers;
+
 use std::{
     cell::Cell,
     collections::HashMap,
@@ -12,16 +19,23 @@ use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{OwnFolder, SharedFolder, boot_id};
 
 use crate::{
-    destination::Destination,
-    discard::{discard_item, remove_item},
-    item_files::{find_journal, is_draft, item_ids, read_journal},
-    journal::Journal,
-    publication::{self, PublishOrder},
-    recover_create, recover_update,
-    recovery::{RecoverVerdict, Recovery, UpdateSibling},
-    room::{PROCESS_PREFIX, boot_in, is_of_other_boot, open_area, other_host, remove_if_empty},
-    status::{DrainProgress, ItemKind, ItemStatus},
-    survey::{damaged, process_folders, status_of},
+    area::{
+        room::{PROCESS_PREFIX, boot_in, is_of_other_boot, open_area, other_host, remove_if_empty},
+        status::{DrainProgress, ItemKind, ItemStatus},
+    },
+    create::{
+        destination::Destination,
+        publication::{self, PublishOrder},
+    },
+    on_disk::{
+        item_files::{find_journal, is_draft, item_ids, read_journal},
+        journal::Journal,
+    },
+    recover::{
+        discard::{discard_item, remove_item},
+        recovery::{RecoverVerdict, Recovery, UpdateSibling},
+        survey::{damaged, process_folders, status_of},
+    },
 };
 
 /// What to do where the journals alone do not decide.
@@ -227,8 +241,8 @@ fn recover_item(
     let mut status = status_of(folder, id, &journal, true);
     let verdict = match journal.kind {
         _ if is_named || is_lost => Ok(RecoverVerdict::Discard),
-        ItemKind::Create => recover_create::judge(recovery, &journal),
-        ItemKind::Update => recover_update::judge(recovery, &journal),
+        ItemKind::Create => create::judge(recovery, &journal),
+        ItemKind::Update => update::judge(recovery, &journal),
     };
     let verdict = verdict.unwrap_or_else(RecoverVerdict::Refuse);
     let seals_anew = matches!(verdict, RecoverVerdict::SealAnew);
@@ -241,12 +255,12 @@ fn recover_item(
         (RecoverVerdict::Refuse(_), _) | (_, true) => Ok(()),
         (RecoverVerdict::Discard, false) => match journal.kind {
             ItemKind::Create => Ok(()),
-            ItemKind::Update => recover_update::tell_what_it_left(recovery, &journal),
+            ItemKind::Update => update::tell_what_it_left(recovery, &journal),
         }
         .and_then(|()| discard_item(folder, id, &journal, is_named)),
         (RecoverVerdict::Finish | RecoverVerdict::SealAnew, false) => match journal.kind {
-            ItemKind::Create => recover_create::finish(recovery, &mut journal, seals_anew),
-            ItemKind::Update => recover_update::finish(recovery, &journal),
+            ItemKind::Create => create::finish(recovery, &mut journal, seals_anew),
+            ItemKind::Update => update::finish(recovery, &journal),
         }
         .and_then(|()| remove_item(folder, id)),
     };
@@ -285,7 +299,7 @@ fn items_in_order(
             let order = find_journal(folder, &id)?.map_or((true, u64::MAX), |journal| {
                 // What cannot be looked at is reported when its turn comes.
                 let was_never_staged = journal.kind == ItemKind::Create
-                    && recover_create::was_never_staged(folder, &id, &journal, is_same_boot(&journal))
+                    && create::was_never_staged(folder, &id, &journal, is_same_boot(&journal))
                         .unwrap_or(false);
                 (!was_never_staged, journal.order_ns())
             });
@@ -305,7 +319,7 @@ fn siblings_of(
     for (folder, id) in items {
         let Some(journal) = find_journal(folder, id)? else { continue };
         if journal.kind == ItemKind::Update
-            && let Some(one) = recover_update::sibling(folder, id, &journal, is_same_boot(&journal))?
+            && let Some(one) = update::sibling(folder, id, &journal, is_same_boot(&journal))?
         {
             siblings.entry(one.destination.clone()).or_default().push(one);
         }
@@ -347,7 +361,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{image_manifest::ImageSums, item_files::write_journal};
+    use crate::{create::image_manifest::ImageSums, on_disk::item_files::write_journal};
 
     #[test]
     fn a_name_that_a_file_took_which_was_never_staged_is_given_back_before_others_are_judged() {

@@ -3,10 +3,12 @@
 use forebay_process::Error;
 
 use crate::{
-    facts_file::newest,
-    image_sums::stretches,
-    journal::Journal,
-    log_record::{ScanDepth, scan_segment, segment_head},
+    create::image_sums::stretches,
+    on_disk::{
+        facts_file::newest,
+        journal::Journal,
+        log_record::{ScanDepth, scan_segment, segment_head},
+    },
 };
 
 /// Takes `bytes` for a journal, a file of facts and a segment of a redo log; gives how many of them they were.

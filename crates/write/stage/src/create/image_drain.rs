@@ -1,0 +1,418 @@
+//! How a new file gets from the area to its destination: staged, copied, verified, published.
+
+use std::{
+    fs::File,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use forebay_process::{Error, ErrorKind, Result};
+use forebay_scratch::disk;
+use rustix::io::Errno;
+
+use crate::{
+    area::{
+        counters::count,
+        drainers::{DrainTask, LOCKED_PAUSE, Polled},
+        status::ItemState,
+    },
+    create::{
+        image_manifest::ImageSums,
+        image_state::{ImageInner, ImagePhase, ImageState, create_temporary},
+        image_sums::{complete, of_stretch, read_verified, stretches, sums_of},
+        lineage::Successor,
+        pointer,
+        publication::{self, PublishOrder, PublishTurn},
+    },
+    on_disk::{item_name::WantedFile, journal::Journal, stamp::FileStamp},
+    recover::survey::DRAIN_TRIES_AGAIN,
+};
+
+/// How often a file looks whether the one before it for the same destination is published.
+const TURN_PAUSE: Duration = Duration::from_millis(20);
+/// How often a destination that seems to be changed by others is looked at: updates of this process may begin and end in between.
+const LOOKS: usize = 3;
+
+/// What became of a publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Publishing {
+    /// The file is in its place, or a later one is.
+    Done,
+    /// The destination is being changed by an update of this process: to be tried again.
+    Later,
+}
+
+impl DrainTask for ImageState {
+    fn expect_also(&self, before: &FileStamp, after: FileStamp) {
+        if self.lock().journal.expected.contains(&Some(*before)) {
+            self.expect(after);
+        }
+    }
+
+    fn is_for(&self, file: &WantedFile) -> bool {
+        self.destination == file.path
+    }
+
+    fn state(&self) -> ItemState {
+        let inner = self.lock();
+        match inner.phase {
+            _ if inner.failure.is_some() => ItemState::Failed,
+            ImagePhase::Open => ItemState::Open,
+            ImagePhase::Sealed | ImagePhase::Staging | ImagePhase::Staged => ItemState::Sealed,
+            ImagePhase::Working | ImagePhase::Copying => ItemState::Draining,
+            ImagePhase::Settled => ItemState::Settled,
+        }
+    }
+
+    fn priority(&self) -> i32 {
+        self.options.priority
+    }
+
+    fn poll(self: Arc<Self>, now: Instant, is_paused: bool) -> Polled {
+        let Some(mut inner) = self.try_lock() else { return Polled::At(now + LOCKED_PAUSE) };
+        let state = Arc::clone(&self);
+        match inner.phase {
+            ImagePhase::Open | ImagePhase::Settled => Polled::Settled,
+            ImagePhase::Staging | ImagePhase::Working => Polled::Busy,
+            _ if inner.failure.is_some() => Polled::Idle,
+            ImagePhase::Sealed => {
+                inner.phase = ImagePhase::Staging;
+                Polled::Run(Box::new(move |_| state.stage()))
+            }
+            _ if is_paused => Polled::Idle,
+            ImagePhase::Staged if !self.lineage.is_first(&self.id) => {
+                if let Some(error) = self.lineage.failure() {
+                    self.durable.set(Err(error.clone()));
+                    inner.failure = Some(error);
+                    return Polled::Idle;
+                }
+                Polled::At(now + TURN_PAUSE)
+            }
+            ImagePhase::Staged if self.shared.changes.has(&self.destination) => Polled::At(now + TURN_PAUSE),
+            ImagePhase::Staged => {
+                inner.phase = ImagePhase::Working;
+                Polled::Run(Box::new(move |_| state.prepare()))
+            }
+            ImagePhase::Copying => match inner.jobs.pop_front() {
+                Some(job) => {
+                    inner.running += 1;
+                    Polled::Run(Box::new(move |buffer| state.copy(job, buffer)))
+                }
+                None => Polled::Busy,
+            },
+        }
+    }
+
+    fn pending_bytes(&self) -> u64 {
+        let inner = self.lock();
+        let is_settled = inner.phase == ImagePhase::Settled;
+        if is_settled { 0 } else { inner.held.bytes().saturating_sub(inner.copied) }
+    }
+
+    fn is_settled(&self) -> bool {
+        matches!(self.lock().phase, ImagePhase::Settled | ImagePhase::Open)
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.lock().failure.clone()
+    }
+
+    fn hurry(&self) {
+        self.lock().failure = None;
+        // Files behind one that failed are tried again with it, whichever of them comes first.
+        self.lineage.set_failure(None);
+    }
+
+    fn give_up(&self) {
+        let mut inner = self.lock();
+        let rests = matches!(inner.phase, ImagePhase::Sealed | ImagePhase::Staged);
+        if rests && inner.failure.is_some() {
+            self.forget(&mut inner);
+            drop(inner);
+            self.lineage.leave(&self.id);
+        }
+    }
+}
+
+impl ImageState {
+    /// Syncs image and manifest in the area.
+    fn stage(&self) {
+        let (len, held, temporary) = {
+            let inner = self.lock();
+            (inner.len, inner.held.clone(), inner.temporary.clone())
+        };
+        let sync = || -> Result<ImageSums> {
+            if let Some(image) = &self.image {
+                disk::sync_data(image).map_err(Error::from_io)?;
+            }
+            if let Some(temporary) = &temporary {
+                disk::sync_data(&**temporary).map_err(Error::from_io)?;
+                self.place.sync_directory()?;
+            }
+            sums_of(self.image.as_ref(), len, &held)
+        };
+        let sums = sync();
+        let mut inner = self.lock();
+        match sums {
+            Ok(sums) => {
+                inner.journal.image = Some(sums);
+                inner.journal.state = ItemState::Sealed;
+                inner.journal.passed = inner.passed.ranges();
+                inner.phase = ImagePhase::Staged;
+                // Without a journal, as in an area that has no room or cannot be used, it is staged when it is durable.
+                let is_journalled = inner.is_journalled && self.write_journal(&inner, true).is_ok();
+                let is_staged = is_journalled || self.shared.room.is_memory();
+                inner.is_journalled = is_journalled;
+                drop(inner);
+                if is_staged {
+                    self.staged.set(Ok(()));
+                }
+            }
+            Err(error) => {
+                let error = self.at(error);
+                inner.phase = ImagePhase::Sealed;
+                inner.failure = Some(error.clone());
+                drop(inner);
+                // Those behind it would wait for it.
+                self.lineage.set_failure(Some(error.clone()));
+                self.staged.set(Err(error.clone()));
+                self.durable.set(Err(error));
+            }
+        }
+    }
+
+    /// Has the file go to the directory that has the path by now, if the one that it was opened in was removed.
+    fn renew_directory(&self) -> Result<()> {
+        match self.place.renew() {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                self.lock().journal.directory = Some(self.place.directory_stamp()?);
+                Ok(())
+            }
+            Err(error) => {
+                // It was removed: `recover` takes the one that has the path by then.
+                if error.kind() == ErrorKind::NotFound {
+                    self.lock().journal.directory = None;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the temporary file, and the jobs that fill it.
+    fn prepare(&self) {
+        if let Err(error) = self.renew_directory() {
+            let error = self.at(error);
+            return self.fail(&mut self.lock(), error);
+        }
+        let journal = self.lock().journal.clone();
+        // An earlier try failed behind the rename: what has its place is not touched again.
+        if journal.is_published(&self.place).is_ok_and(|is_published| is_published) {
+            // Where a hard link gave the file its name, the other name may be left.
+            let removed = journal.temporary().map_or(Ok(()), |name| self.place.remove(name));
+            let synced = removed.and_then(|()| self.place.sync_directory());
+            let finished = synced.and_then(|()| self.point(&journal));
+            return self.conclude(finished);
+        }
+        let mut inner = self.lock();
+        inner.journal.state = ItemState::Draining;
+        inner.journal.error = None;
+        self.lineage.set_failure(None);
+        let mut temporary = inner.temporary.clone().map(Ok);
+        if temporary.is_none() {
+            let (name, mode) = (self.name_temporary(&mut inner), journal.new_mode());
+            drop(inner);
+            // A destination that is slow must not hold up who looks at this file meanwhile.
+            let made = create_temporary(&self.place, &name, mode).map(Arc::new);
+            temporary = Some(made.map_err(|error| self.at(error)));
+            inner = self.lock();
+        }
+        match temporary.unwrap_or_else(|| Err(Error::new(ErrorKind::Bug, "no temporary file"))) {
+            Ok(temporary) => {
+                inner.temporary = Some(temporary);
+                let run_bytes = self.shared.run_bytes as u64;
+                let image = inner.journal.image.as_ref();
+                let jobs = image.map(|image| stretches(image, run_bytes)).unwrap_or_default();
+                inner.jobs = jobs.into();
+                inner.copied = 0;
+                inner.phase = ImagePhase::Copying;
+                // An empty file has nothing to copy.
+                if inner.jobs.is_empty() {
+                    inner.phase = ImagePhase::Working;
+                    drop(inner);
+                    self.end();
+                }
+            }
+            Err(error) => self.fail(&mut inner, error),
+        }
+    }
+
+    fn copy(&self, job: (u64, u64), buffer: &mut Vec<u8>) {
+        let (image, temporary) = {
+            let inner = self.lock();
+            // Part of the manifest is enough for one job, and it is short.
+            let image = inner.journal.image.as_ref().map(|image| of_stretch(image, job));
+            (image, inner.temporary.clone())
+        };
+        let copied = match (image, temporary, &self.image) {
+            (Some(image), Some(temporary), Some(held)) => {
+                read_verified(held, &image, job, buffer, |offset, bytes| {
+                    let len = bytes.len() as u64;
+                    let write = || disk::write_all_at(&*temporary, bytes, offset);
+                    self.shared.write_to_destination(len, write).map_err(Error::from_io)?;
+                    count(&self.shared.counters.drain_writes, 1);
+                    count(&self.shared.counters.drained_bytes, len);
+                    self.lock().copied += len;
+                    Ok(())
+                })
+            }
+            _ => Ok(()),
+        };
+        let mut inner = self.lock();
+        inner.running -= 1;
+        if let Err(error) = copied {
+            inner.error.get_or_insert(error);
+            inner.jobs.clear();
+        }
+        if inner.running == 0 && inner.jobs.is_empty() {
+            inner.phase = ImagePhase::Working;
+            drop(inner);
+            self.end();
+        }
+    }
+
+    /// Publishes what was copied, or says why not.
+    fn end(&self) {
+        let mut inner = self.lock();
+        if let Some(error) = inner.error.take() {
+            let error = self.at(error);
+            return self.fail(&mut inner, error);
+        }
+        let journal = inner.journal.clone();
+        let temporary = inner.temporary.clone();
+        drop(inner);
+        let published = match (&journal.image, &temporary) {
+            (Some(image), Some(temporary)) => self.publish(image, temporary),
+            _ => Ok(Publishing::Done),
+        };
+        // Who waits for the file may run it, which the kernel refuses while it is open for writing.
+        drop(temporary);
+        self.conclude(published);
+    }
+
+    fn conclude(&self, published: Result<Publishing>) {
+        let mut inner = self.lock();
+        match published {
+            Ok(Publishing::Later) => inner.phase = ImagePhase::Staged,
+            Ok(Publishing::Done) => {
+                inner.temporary = None;
+                self.remove(&mut inner);
+                drop(inner);
+                self.lineage.leave(&self.id);
+                count(&self.shared.counters.published_files, 1);
+                self.staged.set(Ok(()));
+                self.durable.set(Ok(()));
+                // Last: who waits for all that is not settled finds the file durable.
+                self.lock().phase = ImagePhase::Settled;
+            }
+            Err(error) => {
+                let error = self.at(error);
+                self.fail(&mut inner, error);
+            }
+        }
+    }
+
+    fn publish(&self, image: &ImageSums, temporary: &File) -> Result<Publishing> {
+        let journal = self.lock().journal.clone();
+        let Some(name) = journal.temporary() else { return Ok(Publishing::Done) };
+        count(&self.shared.counters.destination_syncs, 1);
+        complete(temporary, image, &self.place, &journal)?;
+        let area = self.shared.room.area();
+        let turn = PublishTurn::take(area, &self.destination)?;
+        let is_new = match self.order()? {
+            Some(PublishOrder::Next { is_new }) => is_new,
+            Some(PublishOrder::Superseded) => {
+                drop(turn);
+                self.place.remove(name)?;
+                return self.point(&journal);
+            }
+            Some(PublishOrder::Changed) => return Err(changed_by_others()),
+            None => return Ok(Publishing::Later),
+        };
+        let stamp = FileStamp::of(temporary)?;
+        {
+            let mut inner = self.lock();
+            inner.journal.published = Some(stamp);
+            // Should what follows fail after the rename, the next try finds its own file.
+            inner.journal.expected.push(Some(stamp));
+            self.write_journal(&inner, true)?;
+        }
+        self.lineage.about_to_publish(&self.id, stamp);
+        area.map_or(Ok(()), |area| publication::note(area, &self.id, &journal, stamp))?;
+        self.place.publish(name, is_new).map_err(|error| match error.raw_os_error() {
+            Some(code) if is_new && code == Errno::EXIST.raw_os_error() => changed_by_others(),
+            _ => error,
+        })?;
+        drop(turn);
+        self.place.sync_directory()?;
+        self.point(&journal)
+    }
+
+    /// What is to be done with the file; nothing yet while an update of this process is changing its destination.
+    fn order(&self) -> Result<Option<PublishOrder>> {
+        let mut order = PublishOrder::Changed;
+        // An update may end between the look at the destination and the check for changes: the next look knows its stamp.
+        for _ in 0..LOOKS {
+            let journal = self.lock().journal.clone();
+            order = publication::order(self.shared.room.area(), &self.place, &journal)?;
+            if order != PublishOrder::Changed {
+                break;
+            }
+            if self.shared.changes.has(&self.destination) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(order))
+    }
+
+    fn point(&self, journal: &Journal) -> Result<Publishing> {
+        let Some(pointer) = journal.latest() else { return Ok(Publishing::Done) };
+        let _one = self.shared.point_alone();
+        let _turn = PublishTurn::take(self.shared.room.area(), &pointer)?;
+        pointer::point(&pointer, &self.destination, journal.created_ns)?;
+        Ok(Publishing::Done)
+    }
+
+    fn fail(&self, inner: &mut ImageInner, error: Error) {
+        // The room at the destination is somebody's: what was copied is copied again later.
+        if inner.passed.bytes() == 0 {
+            let _ = self.remove_temporary(inner);
+            inner.journal.set_temporary(None);
+        }
+        let hint = if error.kind() == ErrorKind::Unavailable {
+            format!(
+                "its bytes stay in the staging area; after this process, 'forebay recover --apply {}' publishes it",
+                self.id
+            )
+        } else {
+            format!("its bytes stay in the staging area; {DRAIN_TRIES_AGAIN}")
+        };
+        let error = error.hint(hint);
+        inner.phase = ImagePhase::Staged;
+        inner.failure = Some(error.clone());
+        inner.journal.state = ItemState::Failed;
+        inner.journal.error = Some(error.to_string());
+        let _ = self.write_journal(inner, true);
+        count(&self.shared.counters.failures, 1);
+        if error.kind() == ErrorKind::Unavailable {
+            self.lineage.yield_turn(&self.id);
+        } else {
+            self.lineage.set_failure(Some(error.clone()));
+        }
+        self.durable.set(Err(error));
+    }
+}
+
+fn changed_by_others() -> Error {
+    Error::new(ErrorKind::Unavailable, "was changed by others before the new file took its place")
+}

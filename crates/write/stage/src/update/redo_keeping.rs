@@ -1,0 +1,138 @@
+//! What the area keeps of an updated file besides its log: the journal and the facts.
+
+use forebay_process::Result;
+
+use crate::{
+    area::status::{ItemKind, ItemState},
+    on_disk::{
+        facts_file::{DestinationFacts, FactsFile},
+        journal::Journal,
+        stamp::FileStamp,
+    },
+    update::redo_state::{RedoInner, RedoState, facts_name},
+};
+
+impl RedoState {
+    /// Has the journal and the facts in place before the first record is.
+    pub(crate) fn make_journal(&self, inner: &mut RedoInner) -> Result<()> {
+        if inner.is_journalled {
+            return Ok(());
+        }
+        if self.facts.get().is_none() {
+            let file = self.shared.room.create(&facts_name(&self.id))?;
+            let _ = self.facts.set(FactsFile::new(file));
+        }
+        self.write_facts(inner, false)?;
+        self.shared.room.write_journal(&self.id, &self.journal(inner, ItemState::Open), false)?;
+        inner.is_journalled = true;
+        Ok(())
+    }
+
+    pub(crate) fn journal(&self, inner: &RedoInner, state: ItemState) -> Journal {
+        let mut journal = Journal::new(ItemKind::Update, &self.destination, self.shared.room.boot());
+        journal.state = state;
+        journal.created_ns = self.created_ns;
+        journal.priority = self.options.priority;
+        journal.log = inner.log.log();
+        journal.is_shared = self.options.is_shared;
+        journal.error = inner.failure.as_ref().map(ToString::to_string);
+        journal
+    }
+
+    /// Says in the journal how far the item is; a journal that was synced is replaced by one that is.
+    pub(crate) fn tell_state(&self, inner: &RedoInner, state: ItemState) {
+        if inner.is_journalled {
+            let _ = self.shared.room.write_journal(&self.id, &self.journal(inner, state), inner.marked > 0);
+        }
+    }
+
+    /// Says that the destination is about to change by us, before it does.
+    ///
+    /// Where others have changed it meanwhile, that is kept in mind: after a kill `recover` asks, as it cannot tell what of
+    /// the destination is whose.
+    pub(crate) fn activate(&self, inner: &mut RedoInner) {
+        inner.change.get_or_insert_with(|| self.shared.changes.begin(&self.destination));
+        if inner.is_active || !inner.is_journalled {
+            return;
+        }
+        let now = FileStamp::of(&*self.file).ok();
+        let is_changed =
+            !self.options.is_shared && now.is_some() && inner.known.is_some() && inner.known != now;
+        inner.is_foreign |= is_changed;
+        if self.write_facts(inner, true).is_ok() {
+            inner.is_active = true;
+        }
+    }
+
+    /// Says what the destination looks like, now that nothing is being written to it.
+    pub(crate) fn settle_facts(&self, inner: &mut RedoInner) {
+        // Nothing is left that could be written over what others changed.
+        inner.is_foreign &= !inner.is_drained();
+        let (before, is_active) = (inner.known, inner.passing > 0);
+        if inner.is_journalled && self.write_facts(inner, is_active).is_ok() {
+            inner.is_active = is_active;
+        }
+        if let (Some(before), Some(after)) = (before, inner.known)
+            && before != after
+        {
+            self.shared.changed_by_us(&before, after);
+        }
+        // Only now: new files that wait for the end of the change know the new stamp by then.
+        if inner.passing == 0 {
+            inner.change = None;
+        }
+    }
+
+    /// Tells new files that are to replace this one what a write past the log has made of it, unless more are on their way.
+    pub(crate) fn end_direct_change(&self, inner: &mut RedoInner, before: Option<FileStamp>) {
+        if inner.passing > 0 || inner.batch.is_some() {
+            return;
+        }
+        if let (Some(before), Ok(after)) = (inner.known.or(before), FileStamp::of(&*self.file)) {
+            self.shared.changed_by_us(&before, after);
+            inner.known = Some(after);
+        }
+        inner.change = None;
+    }
+
+    fn write_facts(&self, inner: &mut RedoInner, is_active: bool) -> Result<()> {
+        let stamp = FileStamp::of(&*self.file)?;
+        let (base, is_foreign) = (inner.base, inner.is_foreign);
+        let facts =
+            DestinationFacts { stamp, is_active, is_foreign, base, pending_bytes: inner.pending.bytes() };
+        self.facts.get().map_or(Ok(()), |file| file.write(&facts))?;
+        inner.known = Some(stamp);
+        Ok(())
+    }
+
+    /// Forgets the log as far as it is drained.
+    pub(crate) fn trim(&self, inner: &mut RedoInner) {
+        let (base, mark) = (inner.base, inner.marked);
+        // With its last mark a log forgets how far the destination is synced: the facts have to know it as safely.
+        if mark > inner.forgotten_mark && mark < base {
+            if self.facts.get().is_some_and(|facts| facts.sync().is_err()) {
+                return;
+            }
+            inner.forgotten_mark = mark;
+        }
+        inner.log.trim(base, &self.shared.room, &self.shared.pool);
+        if inner.log.is_empty() {
+            inner.logged.clear();
+        }
+    }
+
+    /// Removes the item, all of which is in the destination.
+    pub(crate) fn remove(&self, inner: &mut RedoInner) {
+        inner.base = inner.log.next_sequence();
+        inner.forgotten_mark = inner.marked;
+        self.trim(inner);
+        // Drainers may have the descriptor a moment longer, and who opens the file next would find it locked.
+        if inner.is_closed && self.has_lock {
+            let _no_locks = rustix::fs::flock(&*self.file, rustix::fs::FlockOperation::Unlock);
+        }
+        if std::mem::take(&mut inner.is_journalled) {
+            self.shared.room.remove_journal(&self.id);
+            self.shared.room.remove(&facts_name(&self.id));
+        }
+    }
+}

@@ -2,24 +2,17 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `unit` | bytes and times in the unit that fits |
 //! | `csv` | h5bench's CSV, of all ranks and of each |
 //! | `dlio` | `summary.json`, `per_epoch_stats`, `output.json` |
-//! | `html/`, `svg/` | one self-contained page with plots |
-//! | `facts_page` | a page about something else than a benchmark |
+//! | `page/` | the tiles, plots and tables of one page of HTML |
 //! | `compare` | runs side by side |
 //! | `sweep` | a grid of parameters, as overrides, and its results |
-//! | `time` | times of the day as DLIO writes them |
 
 mod compare;
 mod csv;
 mod dlio;
-mod facts_page;
-mod html;
-mod svg;
+mod page;
 mod sweep;
-mod time;
-mod unit;
 
 use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -32,10 +25,8 @@ use crate::{
 pub use compare::{Comparison, ComparisonRow, compare};
 pub use csv::{csv, csv_of_rank};
 pub use dlio::{output, per_epoch_stats, summary};
-pub use facts_page::{FactPlot, FactTile, FactsPage};
-pub use html::html;
+pub use page::html;
 pub use sweep::{KeyStyle, SweepAxis, SweepPoint, parse_axis, sweep_csv, sweep_html, sweep_points};
-pub use unit::{bytes_text, count_text, time_text};
 
 /// One file of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]

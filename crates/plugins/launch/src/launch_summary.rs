@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use forebay_report::{
+    Badge, BadgeKind, Card, Cell, Line, LinePlot, Page, Plot, Table, Tile, bytes_text, count_text, time_text,
+};
 use forebay_scratch::{RunCounter, RunCounters};
-use forebay_workload::report::{FactPlot, FactTile, FactsPage, bytes_text, count_text, time_text};
 use serde::Serialize;
 
 use crate::{counter_samples::CounterSamples, supervise::ProgramEnd};
@@ -126,19 +128,21 @@ impl LaunchSummary {
 
     /// The summary as one self-contained HTML page.
     pub fn html(&self) -> String {
-        FactsPage {
+        let badge = |note: &String| Badge { kind: BadgeKind::Warn, text: note.clone() };
+        let page = Page {
             command: "forebay run".into(),
             title: self.program.clone(),
-            started_unix_s: self.started_unix_s,
-            warnings: self.notes.clone(),
+            started_unix_s: Some(self.started_unix_s),
+            badges: self.notes.iter().map(badge).collect(),
             tiles: self.tiles(),
-            plots: self.plots(),
+            cards: self.byte_plot().into_iter().collect(),
             tables: vec![self.tier_table(), self.counter_table()],
-        }
-        .html()
+            ..Page::default()
+        };
+        page.html()
     }
 
-    fn tiles(&self) -> Vec<FactTile> {
+    fn tiles(&self) -> Vec<Tile> {
         let get = |counter| self.get(counter);
         let ended = match self.signal {
             Some(signal) => format!("ended by signal {signal}"),
@@ -174,40 +178,57 @@ impl LaunchSummary {
         ]
     }
 
-    fn plots(&self) -> Vec<FactPlot> {
+    /// Returns the bytes over time, if the run was long enough to be sampled twice.
+    fn byte_plot(&self) -> Option<Card> {
         const MIB: f64 = 1_048_576.0;
-        let named = |name: &str, counter| (name.to_owned(), self.samples.line(counter, MIB));
-        let lines = vec![
-            named("tiers, block-wise", RunCounter::TierBytes),
-            named("origin", RunCounter::OriginBytes),
-            named("placed on tiers", RunCounter::PlacedBytes),
-            named("opened on copies", RunCounter::CopyBytes),
+        let named = [
+            ("tiers, block-wise", RunCounter::TierBytes),
+            ("origin", RunCounter::OriginBytes),
+            ("placed on tiers", RunCounter::PlacedBytes),
+            ("opened on copies", RunCounter::CopyBytes),
         ];
-        if lines.iter().all(|(_, points)| points.len() < 2) {
-            return Vec::new();
-        }
-        vec![FactPlot {
+        let line = |(colour, (name, counter)): (usize, (&str, RunCounter))| Line {
+            name: name.into(),
+            colour,
+            points: self.samples.line(counter, MIB),
+            ..Line::default()
+        };
+        let lines: Vec<Line> = named.into_iter().enumerate().map(line).collect();
+        lines.iter().any(|line| line.points.len() > 1).then(|| Card {
             heading: "Bytes over time".into(),
             why: "Sums since the start, over all processes of the run".into(),
-            y_label: "MiB".into(),
-            lines,
-        }]
+            plot: Plot::Lines(LinePlot {
+                x_label: "seconds".into(),
+                y_label: "MiB".into(),
+                lines,
+                ..LinePlot::default()
+            }),
+        })
     }
 
-    fn tier_table(&self) -> (String, Vec<String>, Vec<Vec<String>>) {
+    fn tier_table(&self) -> Table {
         let row = |tier: &HeldTier| {
             let note = tier.left_out.clone().unwrap_or_default();
-            vec![tier.name.clone(), bytes(tier.used), bytes(tier.quota), note]
+            [tier.name.clone(), bytes(tier.used), bytes(tier.quota), note].map(Cell::from).to_vec()
         };
-        let head = ["tier", "held", "quota", ""].map(str::to_owned).to_vec();
-        ("Tiers at the end".into(), head, self.tiers.iter().map(row).collect())
+        Table {
+            heading: "Tiers at the end".into(),
+            columns: ["tier", "held", "quota", ""].map(str::to_owned).to_vec(),
+            rows: self.tiers.iter().map(row).collect(),
+            ..Table::default()
+        }
     }
 
-    fn counter_table(&self) -> (String, Vec<String>, Vec<Vec<String>>) {
-        let rows = RunCounter::ALL
-            .iter()
-            .map(|counter| vec![counter.name().replace('_', " "), count(self.get(*counter))]);
-        ("All counters".into(), vec!["counter".into(), "count".into()], rows.collect())
+    fn counter_table(&self) -> Table {
+        let row = |counter: &RunCounter| {
+            [counter.name().replace('_', " "), count(self.get(*counter))].map(Cell::from).to_vec()
+        };
+        Table {
+            heading: "All counters".into(),
+            columns: ["counter", "count"].map(str::to_owned).to_vec(),
+            rows: RunCounter::ALL.iter().map(row).collect(),
+            ..Table::default()
+        }
     }
 }
 
@@ -220,8 +241,8 @@ impl HeldTier {
     }
 }
 
-fn tile(name: &str, value: String, more: String) -> FactTile {
-    FactTile { name: name.into(), value, more }
+fn tile(name: &str, value: String, more: String) -> Tile {
+    Tile { name: name.into(), value, more }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a number for people")]
@@ -274,9 +295,37 @@ mod tests {
         let text = summary.lines().join("\n");
         assert!(text.contains("1,200 opens under /pfs/set, 200 of them on whole copies"), "{text}");
         assert!(text.contains("origin: 1.00 MiB in 8; 252 origin reads saved; waited 0 s"), "{text}");
-        assert!(summary.html().contains("From the origin"));
+        let html = summary.html();
+        for text in
+            ["From the origin", "1.00 MiB", "in 8 reads", "of 1,200 under", "Tiers at the end", "tier reads"]
+        {
+            assert!(html.contains(text), "{text}");
+        }
+        assert!(!html.contains("Bytes over time"), "nothing was sampled");
         let json: serde_json::Value = serde_json::from_str(&summary.json()).unwrap();
         assert_eq!((&json["counters"]["tier_reads"], &json["origin_reads_saved"]), (&58.into(), &252.into()));
+    }
+
+    #[test]
+    fn the_page_of_a_run_shows_its_bytes_over_time_and_what_to_take_care_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = OwnFolder::create_in(folder.path(), "run").unwrap();
+        let counters = RunCounters::create(own.path()).unwrap();
+        let mut summary = LaunchSummary { program: "python <train>.py".into(), ..LaunchSummary::default() };
+        for _ in 0..2 {
+            counters.add(RunCounter::OriginBytes, 1 << 20);
+            summary.samples.add(&counters);
+        }
+        summary.notes.push("a & b".into());
+        summary.tiers.push(HeldTier { name: "<disk>".into(), ..HeldTier::default() });
+        let html = summary.html();
+        for text in ["python &lt;train&gt;.py", "a &amp; b", "&lt;disk&gt;", "1970-01-01 00:00:00 UTC"] {
+            assert!(html.contains(text), "{text}");
+        }
+        assert!(html.contains("Bytes over time"));
+        for line in ["tiers, block-wise", "origin", "placed on tiers", "opened on copies"] {
+            assert!(html.contains(&format!("</span>{line}</li>")), "{line} has no entry in the legend");
+        }
     }
 
     #[test]

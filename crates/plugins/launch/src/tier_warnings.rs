@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 use forebay_config::{Amount, Config, DiskConfig, TierConfig};
-use forebay_workload::report::bytes_text;
+use forebay_report::bytes_text;
 
 /// What the user ought to know of the tiers of `config`, whose folders are there by now.
 pub(crate) fn tier_warnings(config: &Config) -> Vec<String> {

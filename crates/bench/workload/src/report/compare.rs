@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use crate::{
-    metrics::RunSummary,
-    report::unit::{bytes_text, count_text, time_text},
-};
+use forebay_report::{bytes_text, count_text, time_text};
+
+use crate::metrics::RunSummary;
 
 /// Runs side by side, a row for each metric.
 #[derive(Clone, Debug, PartialEq)]

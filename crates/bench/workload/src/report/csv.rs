@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use crate::{
     metrics::{H5benchEpoch, H5benchMetrics, H5benchSplit},
-    report::unit::scaled_bytes,
     timings::{RankTimings, RunTimings},
 };
 
@@ -119,4 +118,26 @@ impl CsvLines {
 fn mean(rates: &[f64]) -> f64 {
     let known: Vec<f64> = rates.iter().copied().filter(|rate| !rate.is_nan()).collect();
     known.iter().sum::<f64>() / known.len() as f64
+}
+
+/// Scales a number of bytes as h5bench does: by 1024, with units from B to TB.
+fn scaled_bytes(bytes: f64) -> (f64, &'static str) {
+    const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
+    let (mut value, mut unit) = (bytes, 0);
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    (value, UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_scaled_by_1024() {
+        assert_eq!(scaled_bytes(1023.9), (1023.9, "B"));
+        assert_eq!(scaled_bytes(1024.0 * 1024.0), (1.0, "MB"));
+    }
 }

@@ -1,11 +1,11 @@
 //! DLIO's result files, by the same names and keys, for the tools that read them (MLPerf Storage's checker among them).
 
+use forebay_report::iso_time;
 use serde_json::{Map, Value, json};
 
 use crate::{
     layout::{self, Split},
     metrics::{CheckpointRates, DlioFormula, DlioMetrics, DlioSplit},
-    report::time::iso,
     timings::{BlockTimings, CheckpointTimings, RankTimings, RunTimings, StepTimings},
 };
 
@@ -21,8 +21,8 @@ pub fn summary(run: &RunTimings, formula: DlioFormula) -> Value {
         memory_gb.iter().map(|memory| data_gb / hosts.len() as f64 * 1.5 <= *memory).collect();
     let epochs = metrics.train.as_ref().map_or(0, |train| train.au_percent.len());
     json!({
-        "start": iso(run.started_unix_s),
-        "end": iso(run.started_unix_s + run.wall_s),
+        "start": iso_time(run.started_unix_s),
+        "end": iso_time(run.started_unix_s + run.wall_s),
         "complete": run.complete,
         "num_accelerators": run.ranks.len(),
         "num_hosts": hosts.len(),
@@ -157,8 +157,8 @@ fn insert_rates(all: &mut Map<String, Value>, name: &str, rates: &CheckpointRate
 
 fn span(run: &RunTimings, start_s: f64, end_s: f64) -> Map<String, Value> {
     let mut entry = Map::new();
-    entry.insert("start".into(), iso(run.started_unix_s + start_s).into());
-    entry.insert("end".into(), iso(run.started_unix_s + end_s).into());
+    entry.insert("start".into(), iso_time(run.started_unix_s + start_s).into());
+    entry.insert("end".into(), iso_time(run.started_unix_s + end_s).into());
     entry.insert("duration".into(), format!("{:.2}", end_s - start_s).into());
     entry
 }

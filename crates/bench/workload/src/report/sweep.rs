@@ -1,15 +1,13 @@
 //! A grid of parameters and its results: `forebay bench sweep`.
 
 use forebay_process::{Error, ErrorKind, Result, suggest::unknown};
+use forebay_report::{
+    Badge, BadgeKind, Card, Line, LinePlot, Page, Table, XAxis, bytes_text, count_text, time_text,
+};
 
 use crate::{
     metrics::{RunSummary, SplitSummary},
-    report::{
-        html::{card, page, scaling, section, table},
-        svg::{LinePlot, PlotLine, escaped},
-        time::iso,
-        unit::{bytes_text, count_text, time_text},
-    },
+    report::page::{card, cells, first_start, scaling},
 };
 
 /// One parameter and the values that it takes.
@@ -184,34 +182,24 @@ pub fn sweep_csv(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)]) -> St
     text
 }
 
-/// The results of a sweep as a page: plots over each axis, and all numbers; `planned` points were asked for.
+/// Returns the results of a sweep as a page: plots over each axis, and all numbers; `planned` points were asked for.
 pub fn sweep_html(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)], planned: usize) -> String {
     let names: Vec<&str> = axes.iter().map(|axis| &*axis.name).collect();
-    let title = format!("Sweep over {}", names.join(", "));
-    let cards: String = (0..axes.len()).map(|number| axis_cards(axes, results, number)).collect();
-    let begun = results.iter().map(|(_, run)| run.started_unix_s).fold(f64::INFINITY, f64::min);
-    let when = if begun.is_finite() { iso(begun)[..19].replace('T', " ") + " UTC" } else { String::new() };
     let mut points: Vec<&[String]> = results.iter().map(|(point, _)| &*point.values).collect();
     points.dedup();
     let is_whole = points.len() == planned && results.iter().all(|(_, run)| run.complete);
-    let badge = match is_whole {
-        true => String::new(),
-        false => {
-            format!("<span class=\"badge warn\">interrupted: {} of {planned} points</span>", points.len())
-        }
+    let text = format!("interrupted: {} of {planned} points", points.len());
+    let page = Page {
+        command: "forebay bench".into(),
+        title: format!("Sweep over {}", names.join(", ")),
+        started_unix_s: first_start(results.iter().map(|(_, run)| run)),
+        extent: format!("{} runs", results.len()),
+        badges: if is_whole { Vec::new() } else { vec![Badge { kind: BadgeKind::Warn, text }] },
+        cards: (0..axes.len()).flat_map(|number| axis_cards(axes, results, number)).collect(),
+        tables: vec![all_runs(axes, results)],
+        ..Page::default()
     };
-    let header = format!(
-        "<header><p class=\"brand\">forebay bench</p><h1>{}</h1><p class=\"when\">{when}, {} runs</p>{badge}</header>",
-        escaped(&title),
-        results.len()
-    );
-    page(
-        &title,
-        &format!(
-            "{header}<div class=\"cards\">{cards}</div>{}",
-            section("All runs", &all_runs(axes, results))
-        ),
-    )
+    page.html()
 }
 
 /// A quantity that is plotted over an axis: heading, label, value.
@@ -224,13 +212,13 @@ const PLOTS: [SweepPlot; 4] = [
     ("Metadata rate of a worker", "files opened per second", |train| train.metadata_per_s.mean),
 ];
 
-/// A card for each quantity that some run has.
-fn axis_cards(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)], number: usize) -> String {
+/// Returns a card for each quantity that some run has.
+fn axis_cards(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)], number: usize) -> Vec<Card> {
     let over = &axes[number].name;
-    let mut cards = String::new();
+    let mut cards = Vec::new();
     if axes.len() == 1 && over == RANKS {
         let runs: Vec<RunSummary> = results.iter().map(|(_, run)| run.clone()).collect();
-        cards += &scaling(&runs).unwrap_or_default();
+        cards.extend(scaling(&runs));
     }
     for (heading, label, value) in PLOTS {
         let of = |run: &RunSummary| run.train.as_ref().map(value).filter(|value| *value > 0.0);
@@ -241,20 +229,19 @@ fn axis_cards(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)], number: 
             1 => "A line for each engine",
             _ => "A line for each combination of the other parameters",
         };
-        cards += &card(&format!("{heading} over {over}"), why, &axis_plot(axes, results, number, label, of));
+        let plot = axis_plot(axes, results, number, label, of);
+        cards.push(card(&format!("{heading} over {over}"), why, plot));
     }
     cards
 }
 
-fn all_runs(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)]) -> String {
+fn all_runs(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)]) -> Table {
     let fixed =
         ["engine", "throughput", "samples/s", "AU", "latency 50 %", "latency 99 %", "metadata rate", "time"];
-    let head: Vec<String> =
-        axes.iter().map(|axis| escaped(&axis.name)).chain(fixed.map(str::to_owned)).collect();
     let row = |(point, run): &(SweepPoint, RunSummary)| {
         let train = run.train.clone().unwrap_or_default();
         let numbers = [
-            escaped(&run.engine),
+            run.engine.clone(),
             format!("{}/s", bytes_text(train.bytes_per_s.mean)),
             count_text(train.samples_per_s.mean),
             format!("{:.1} %", train.au_percent.mean),
@@ -266,9 +253,14 @@ fn all_runs(axes: &[SweepAxis], results: &[(SweepPoint, RunSummary)]) -> String 
             },
             time_text(run.wall_s),
         ];
-        point.values.iter().map(|value| escaped(value)).chain(numbers).collect()
+        cells(point.values.iter().cloned().chain(numbers))
     };
-    table(&head, &results.iter().map(row).collect::<Vec<Vec<String>>>())
+    Table {
+        heading: "All runs".into(),
+        columns: axes.iter().map(|axis| axis.name.clone()).chain(fixed.map(str::to_owned)).collect(),
+        rows: results.iter().map(row).collect(),
+        ..Table::default()
+    }
 }
 
 /// A line for each combination of the other axes; values that are no numbers stand at their place in the list.
@@ -278,10 +270,10 @@ fn axis_plot(
     number: usize,
     y_label: &str,
     value: impl Fn(&RunSummary) -> Option<f64>,
-) -> String {
+) -> LinePlot {
     let axis = &axes[number];
     let place = |text: &str| axis.values.iter().position(|known| known == text).map(|at| at as f64);
-    let mut series: Vec<PlotLine> = Vec::new();
+    let mut series: Vec<Line> = Vec::new();
     for (point, run) in results {
         let (Some(x), Some(y)) = (place(&point.values[number]), value(run)) else { continue };
         let others = axes.iter().zip(&point.values).enumerate().filter(|(at, _)| *at != number);
@@ -293,20 +285,17 @@ fn axis_plot(
         };
         let note = format!("{} {}: {}", axis.name, point.values[number], count_text(y));
         let at = series.iter().position(|line| line.name == name).unwrap_or_else(|| {
-            series.push(PlotLine { name, colour: series.len(), ..PlotLine::default() });
+            series.push(Line { name, colour: series.len(), ..Line::default() });
             series.len() - 1
         });
         series[at].points.push((x, y));
         series[at].notes.push(note);
     }
-    let plot = LinePlot {
-        title: format!("{y_label} over {}", axis.name),
+    LinePlot {
         x_label: axis.name.clone(),
         y_label: y_label.to_owned(),
-        x_ticks: (0..axis.values.len()).map(|at| at as f64).collect(),
-        x_names: axis.values.clone(),
-        series,
+        x_axis: XAxis::Names(axis.values.clone()),
+        lines: series,
         ..LinePlot::default()
-    };
-    plot.draw()
+    }
 }

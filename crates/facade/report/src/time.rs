@@ -1,7 +1,7 @@
-//! Times of the day as DLIO writes them: ISO 8601 in UTC, without a zone.
+//! Dates and times by ISO 8601 in UTC, without a zone, as DLIO writes them.
 
-/// `seconds` since 1970 as `2024-08-13T09:30:00.000000`.
-pub(super) fn iso(seconds: f64) -> String {
+/// Formats `seconds` since 1970 as `2024-08-13T09:30:00.000000`.
+pub fn iso_time(seconds: f64) -> String {
     let micros_of_all = (seconds.max(0.0) * 1e6).round();
     #[expect(
         clippy::cast_possible_truncation,
@@ -16,7 +16,7 @@ pub(super) fn iso(seconds: f64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}")
 }
 
-/// Year, month and day of the day `days` after 1970-01-01, by the Gregorian calendar.
+/// Returns year, month and day of the day `days` after 1970-01-01, by the Gregorian calendar.
 fn civil(days: u64) -> (u64, u64, u64) {
     // Years begin in March here, so that the leap day is the last one; 719468 days lie between 0000-03-01 and 1970-01-01.
     let days = days + 719_468;
@@ -44,7 +44,7 @@ mod tests {
             (4_107_542_399.0, "2100-02-28T23:59:59.000000"),
             (4_107_542_400.0, "2100-03-01T00:00:00.000000"),
         ] {
-            assert_eq!(iso(seconds), date);
+            assert_eq!(iso_time(seconds), date);
         }
     }
 }

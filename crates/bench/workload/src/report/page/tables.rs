@@ -1,40 +1,26 @@
 //! Facts and numbers as tables.
 
+use forebay_report::{Cell, Table, bytes_text, count_text, time_text};
+
 use crate::{
     metrics::RunSummary,
-    report::{
-        Comparison,
-        svg::escaped,
-        unit::{bytes_text, count_text, time_text},
-    },
+    report::{Comparison, ComparisonRow},
 };
 
-/// A table that scrolls sideways where the screen is narrow.
-pub(in crate::report) fn table(head: &[String], rows: &[Vec<String>]) -> String {
-    let cells = |tag: &str, cells: &[String]| -> String {
-        let all = cells.iter().map(|cell| format!("<{tag}>{cell}</{tag}>"));
-        format!("<tr>{}</tr>", all.collect::<String>())
-    };
-    let body: String = rows.iter().map(|row| cells("td", row)).collect();
-    format!(
-        "<div class=\"scroll\"><table><thead>{}</thead><tbody>{body}</tbody></table></div>",
-        cells("th", head)
-    )
+/// Returns `texts` as cells.
+pub(in crate::report) fn cells(texts: impl IntoIterator<Item = String>) -> Vec<Cell> {
+    texts.into_iter().map(Cell::from).collect()
 }
 
-fn heads(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| escaped(name)).collect()
-}
-
-/// The epochs of training and of evaluation.
-pub(super) fn epochs(run: &RunSummary) -> String {
+/// Returns the epochs of training and of evaluation, if there are any.
+pub(super) fn epochs(run: &RunSummary, heading: String) -> Option<Table> {
     let splits = [("train", &run.train), ("eval", &run.eval)];
-    let rows: Vec<Vec<String>> = splits
+    let rows: Vec<Vec<Cell>> = splits
         .iter()
         .filter_map(|(name, split)| split.as_ref().map(|split| (name, split)))
         .flat_map(|(name, split)| {
             split.epochs.iter().map(move |epoch| {
-                vec![
+                cells([
                     format!("{name} {}", epoch.epoch),
                     epoch.steps.to_string(),
                     time_text(epoch.seconds),
@@ -46,14 +32,11 @@ pub(super) fn epochs(run: &RunSummary) -> String {
                     time_text(epoch.barrier_s),
                     time_text(epoch.metadata_s),
                     time_text(epoch.read_s),
-                ]
+                ])
             })
         })
         .collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    let head = heads(&[
+    let columns = [
         "epoch",
         "steps",
         "time",
@@ -65,17 +48,17 @@ pub(super) fn epochs(run: &RunSummary) -> String {
         "wait for ranks",
         "metadata*",
         "reading*",
-    ]);
-    let note =
-        "<p class=\"why\">Means over ranks; * sums over the workers of a rank, which work side by side.</p>";
-    table(&head, &rows) + note
+    ];
+    let columns = columns.map(str::to_owned).to_vec();
+    let note = "Means over ranks; * sums over the workers of a rank, which work side by side.".into();
+    (!rows.is_empty()).then_some(Table { heading, columns, rows, note })
 }
 
 /// A fact's name, and what it is of a run.
 type FactRow = (&'static str, fn(&RunSummary) -> String);
 
-/// What was run, a column for each run.
-pub(super) fn facts(runs: &[RunSummary]) -> String {
+/// Returns the settings of `runs`, a column for each.
+pub(super) fn facts(runs: &[RunSummary]) -> Table {
     let rows: [FactRow; 12] = [
         ("engine", |run| run.engine.clone()),
         ("framework", |run| run.framework.clone()),
@@ -101,28 +84,29 @@ pub(super) fn facts(runs: &[RunSummary]) -> String {
         ("whole process", |run| time_text(run.wall_s)),
         ("complete", |run| if run.complete { "yes" } else { "no, interrupted" }.to_owned()),
     ];
-    let head: Vec<String> =
-        std::iter::once(String::new()).chain(runs.iter().map(|run| escaped(&run.label))).collect();
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .map(|(name, value)| {
-            std::iter::once((*name).to_owned()).chain(runs.iter().map(|run| escaped(&value(run)))).collect()
-        })
-        .collect();
-    table(&head, &rows)
+    let row =
+        |(name, value): &FactRow| cells(std::iter::once((*name).to_owned()).chain(runs.iter().map(value)));
+    Table {
+        heading: "What was run".into(),
+        columns: std::iter::once(String::new()).chain(runs.iter().map(|run| run.label.clone())).collect(),
+        rows: rows.iter().map(row).collect(),
+        ..Table::default()
+    }
 }
 
-/// Runs side by side, with ratios to the first.
-pub(super) fn comparison(comparison: &Comparison) -> String {
-    let head: Vec<String> = std::iter::once("metric".to_owned())
-        .chain(comparison.labels.iter().map(|label| escaped(label)))
-        .collect();
-    let row = |row: &crate::report::ComparisonRow| {
-        let cells = row.texts.iter().zip(&row.ratios).map(|(text, ratio)| match ratio {
-            Some(ratio) => format!("{}<span class=\"ratio\">{ratio:.2}x</span>", escaped(text)),
-            None => escaped(text),
+/// Returns runs side by side, with ratios to the first.
+pub(super) fn comparison(comparison: &Comparison) -> Table {
+    let row = |row: &ComparisonRow| {
+        let cells = row.texts.iter().zip(&row.ratios).map(|(text, ratio)| Cell {
+            text: text.clone(),
+            aside: ratio.map_or(String::new(), |ratio| format!("{ratio:.2}x")),
         });
-        std::iter::once(escaped(&row.metric)).chain(cells).collect()
+        std::iter::once(row.metric.clone().into()).chain(cells).collect()
     };
-    table(&head, &comparison.rows.iter().map(row).collect::<Vec<Vec<String>>>())
+    Table {
+        heading: "Runs side by side".into(),
+        columns: std::iter::once("metric".to_owned()).chain(comparison.labels.iter().cloned()).collect(),
+        rows: comparison.rows.iter().map(row).collect(),
+        ..Table::default()
+    }
 }

@@ -1,17 +1,6 @@
-//! Bytes and times in the unit that fits.
+//! Bytes, counts and times as people read them: three digits and the unit that fits.
 
-/// A number of bytes as h5bench scales it: by 1024, with units from B to TB.
-pub(super) fn scaled_bytes(bytes: f64) -> (f64, &'static str) {
-    const UNITS: [&str; 5] = ["B", "KB", "MB", "GB", "TB"];
-    let (mut value, mut unit) = (bytes, 0);
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    (value, UNITS[unit])
-}
-
-/// A number of bytes with binary units, as people read it: `1.44 GiB`.
+/// Formats a number of bytes with binary units: `1.44 GiB`.
 pub fn bytes_text(bytes: f64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let (mut value, mut unit) = (bytes, 0);
@@ -22,7 +11,7 @@ pub fn bytes_text(bytes: f64) -> String {
     format!("{} {}", digits(value), UNITS[unit])
 }
 
-/// A time as people read it: `320 µs`, `1.4 s`, `2 min 5 s`.
+/// Formats a time: `320 µs`, `1.4 s`, `2 min 5 s`.
 pub fn time_text(seconds: f64) -> String {
     match seconds {
         _ if seconds <= 0.0 => "0 s".to_owned(),
@@ -34,7 +23,7 @@ pub fn time_text(seconds: f64) -> String {
     }
 }
 
-/// A count as people read it: `1,044`, `12.5`.
+/// Formats a count: `1,044`, `12.5`.
 pub fn count_text(value: f64) -> String {
     if value < 1000.0 {
         return digits(value);
@@ -50,7 +39,7 @@ pub fn count_text(value: f64) -> String {
     text
 }
 
-/// Three digits that matter.
+/// Formats a value with three digits.
 fn digits(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 => format!("{value:.0}"),
@@ -74,7 +63,5 @@ mod tests {
             ["0 s", "320 µs", "12.5 ms", "1.44 s", "2 min 5 s"]
         );
         assert_eq!([12.5, 999.0, 1044.4, 1_234_567.0].map(count_text), ["12.5", "999", "1,044", "1,234,567"]);
-        assert_eq!(scaled_bytes(1023.9), (1023.9, "B"));
-        assert_eq!(scaled_bytes(1024.0 * 1024.0), (1.0, "MB"));
     }
 }

@@ -1,4 +1,4 @@
-//! Which crate depends on which: what cargo says is what `crates/arrows.txt` says.
+//! Which crate depends on which: what cargo says is what `crates/arrows.txt` says, and no arrow leads to a higher shelf.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,6 +7,10 @@ use std::{
 };
 
 use super::tree;
+
+/// Shelves with their levels: crates depend on crates of their own shelf and of lower levels.
+const SHELVES: &[(&str, u8)] =
+    &[("engine", 0), ("ranks", 1), ("write", 1), ("facade", 2), ("plugins", 3), ("bench", 3), ("fronts", 4)];
 
 /// Crates that libraries loaded into other programs are built on: none of these may come with them.
 const LEAN: &[(&str, &[&str])] = &[
@@ -84,6 +88,18 @@ fn built() -> Crates {
 #[test]
 fn crates_depend_on_each_other_as_arrows_txt_says() {
     assert_eq!(built(), listed(), "left: cargo metadata, right: crates/arrows.txt");
+}
+
+#[test]
+fn no_arrow_leads_to_a_higher_shelf() {
+    let crates = listed();
+    let level = |shelf: &str| SHELVES.iter().find(|(name, _)| *name == shelf).expect("a shelf").1;
+    for (name, Crate { shelf, needs }) in &crates {
+        for needed in needs {
+            let below = &crates[needed].shelf;
+            assert!(below == shelf || level(below) < level(shelf), "{name} ({shelf}) -> {needed} ({below})");
+        }
+    }
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn a_file_with_a_signature_is_recognised_by_its_first_bytes() {
 
 /// The file of a test, with `before` in front of it.
 fn behind(before: &[u8]) -> Vec<u8> {
-    let origin = FileOrigin::under("../cli/tests/data");
+    let origin = FileOrigin::under("../../fronts/cli/tests/data");
     let file = origin.open(&Locator::new("tree.h5")).unwrap();
     let bytes = forebay_source::SourceExt::fetch_one(&*file, forebay_source::ByteRange::at(0, file.id().len))
         .unwrap();

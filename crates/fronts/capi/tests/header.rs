@@ -243,7 +243,7 @@ fn options_of_header(name: &str) -> String {
 
 #[test]
 fn tensors_are_laid_out_as_the_header_declares_them() {
-    let sources = fs::read_to_string("../batch/src/dlpack.rs").unwrap();
+    let sources = fs::read_to_string("../../engine/batch/src/dlpack.rs").unwrap();
     let code: Vec<&str> = sources.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
     let code = code.join("\n");
     for name in ["DLPackVersion", "DLDevice", "DLDataType", "DLTensor", "DLManagedTensorVersioned"] {

@@ -22,8 +22,8 @@ use rustix::{
 };
 
 use crate::{
+    code::CODE_LEN,
     handshake::{Challenge, ConnectionPurpose, Hello},
-    hmac::CODE_LEN,
     secret::JobKey,
     server::Server,
     sockets::set_options,

@@ -13,7 +13,7 @@
 use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
-    hmac::{CODE_LEN, hmac_sha256, is_same_code},
+    code::{CODE_LEN, hmac_sha256, is_same_code},
     secret::{JobKey, random_bytes},
 };
 

@@ -16,7 +16,7 @@
 //! | `tcp_window` | the memory of all ranks, as one of them reads it |
 //! | `over_comm` | the same, of ranks that have found each other by another communicator |
 //! | `rendezvous` | values by name through which ranks find each other |
-//! | `secret`, `hmac` | what the ranks of a job know and nobody else |
+//! | `secret`, `code` | the secret of a job, and authentication codes under it |
 //! | `handshake` | how two ranks prove that they know it |
 //! | `sockets` | addresses, options, and what errors mean |
 //! | `call` | a connection to another rank while it is made |
@@ -31,8 +31,8 @@
 mod acceptor;
 mod answer;
 mod call;
+mod code;
 mod handshake;
-mod hmac;
 mod loss_watch;
 mod over_comm;
 mod peers;

@@ -9,7 +9,7 @@ use rustix::{
     rand::{GetRandomFlags, getrandom},
 };
 
-use crate::hmac::{CODE_LEN, hmac_sha256};
+use crate::code::{CODE_LEN, hmac_sha256};
 
 /// The secret of a job.
 #[derive(Clone, PartialEq, Eq)]

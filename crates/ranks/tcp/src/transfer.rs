@@ -306,8 +306,8 @@ mod tests {
     use super::*;
     use crate::{
         call::Caller,
+        code::CODE_LEN,
         handshake::{Challenge, Hello},
-        hmac::CODE_LEN,
         peers::Peers,
         secret::{JobKey, Secret},
     };

@@ -28,6 +28,8 @@ pub struct Arena {
     free: Mutex<FreeBlocks>,
     /// Memory came back while somebody waited for it.
     returned: Condvar,
+    /// Held while a slab comes from the backing.
+    growing: Mutex<()>,
     lent: AtomicU64,
     backing: Arc<dyn Backing>,
     /// The process that lends.
@@ -63,6 +65,7 @@ impl Arena {
         Arc::new(Self {
             free: Mutex::new(FreeBlocks { limit, ..FreeBlocks::default() }),
             returned: Condvar::new(),
+            growing: Mutex::new(()),
             lent: AtomicU64::new(0),
             backing,
             process: process::id(),
@@ -111,35 +114,58 @@ impl Arena {
         if wanted > isize::MAX.unsigned_abs() / 2 {
             return Err(full(len));
         }
-        let found = {
-            let mut free = self.lock();
-            // What is a little longer will do as well.
-            let fitting =
-                free.by_len.range_mut(wanted..=wanted + wanted / 4).find(|(_, blocks)| !blocks.is_empty());
-            let block = fitting.and_then(|(_, blocks)| blocks.pop());
-            if let Some(block) = &block {
-                block.become_used();
-                free.len -= block.len() as u64;
-            }
-            block
-        };
-        let block = match found {
+        let block = match self.take_idle(wanted) {
             Some(block) => block,
-            None => self.fresh(wanted)?,
+            None => self.grow(wanted)?,
         };
-        self.lent.fetch_add(block.len() as u64, Relaxed);
         Ok(LentBlock { block: Some(block), used: AtomicUsize::new(used), arena: Arc::clone(self) })
     }
 
-    /// A block that nobody had before; others that came with it are kept for later.
-    fn fresh(&self, wanted: usize) -> Result<MemoryBlock> {
-        let coming = MemoryBlock::len_of(wanted, self.backing.heap_below())? as u64;
-        let gone = self.lock().shrink(self.lent().saturating_add(coming));
+    /// Takes an idle block of at least `wanted` bytes, counted as lent.
+    fn take_idle(&self, wanted: usize) -> Option<MemoryBlock> {
+        let mut free = self.lock();
+        // What is a little longer will do as well.
+        let fitting =
+            free.by_len.range_mut(wanted..=wanted + wanted / 4).find(|(_, blocks)| !blocks.is_empty());
+        let block = fitting.and_then(|(_, blocks)| blocks.pop())?;
+        block.become_used();
+        free.len -= block.len() as u64;
+        // Under the lock: between the two counts another thread would see less memory than there is.
+        self.lent.fetch_add(block.len() as u64, Relaxed);
+        Some(block)
+    }
+
+    /// Allocates a block of `wanted` bytes that nobody had before; others that come with it are kept for later.
+    fn grow(&self, wanted: usize) -> Result<MemoryBlock> {
+        if !MemoryBlock::comes_in_slab(wanted, &*self.backing) {
+            return self.allocate(wanted);
+        }
+        // One thread at a time: a second one then finds what came with the first one's slab. Nothing is half-done while it is held.
+        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.take_idle(wanted) {
+            Some(block) => Ok(block),
+            None => self.allocate(wanted),
+        }
+    }
+
+    /// Allocates a region, which counts as lent while it is mapped: of threads that counted theirs only afterwards, four passed a
+    /// limit of 12 MiB by 4 MiB.
+    fn allocate(&self, wanted: usize) -> Result<MemoryBlock> {
+        let coming = MemoryBlock::region_len(wanted, &*self.backing)? as u64;
+        let gone = {
+            let mut free = self.lock();
+            let lent = self.lent.fetch_add(coming, Relaxed);
+            free.shrink(lent.saturating_add(coming))
+        };
         // Memory goes back to the system without the lock.
         drop(gone);
-        let (first, more) = MemoryBlock::new(wanted, &self.backing)?;
+        let allocated = MemoryBlock::new(wanted, &self.backing);
         let mut free = self.lock();
+        self.lent.fetch_sub(coming, Relaxed);
+        let (first, more) = allocated?;
         more.into_iter().for_each(|block| free.put(block));
+        self.lent.fetch_add(first.len() as u64, Relaxed);
+        self.tell_of_return(free);
         Ok(first)
     }
 
@@ -175,9 +201,9 @@ impl Arena {
             // In a forked child the lock may be held by a thread that is not there: the memory is leaked.
             return std::mem::forget(block);
         }
-        self.lent.fetch_sub(block.len() as u64, Relaxed);
         let mut gone = Vec::new();
         let mut free = self.lock();
+        self.lent.fetch_sub(block.len() as u64, Relaxed);
         if self.region_use() == RegionUse::Once {
             gone.push(block);
         } else {

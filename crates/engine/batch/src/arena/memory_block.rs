@@ -41,7 +41,7 @@ impl MemoryBlock {
         if class < backing.heap_below() {
             return Ok((Self::on_heap(class)?, Vec::new()));
         }
-        if backing.region_use() == RegionUse::Once {
+        if !Self::comes_in_slab(class, &**backing) {
             return Ok((Self::alone(class, backing)?, Vec::new()));
         }
         let slab = Arc::new(MemorySlab::new(slab_len(class)?, class, Arc::clone(backing))?);
@@ -62,6 +62,22 @@ impl MemoryBlock {
         }
         let slab_len = slab_len(class)?;
         Ok(slab_len / (slab_len / class) / ALIGNMENT * ALIGNMENT)
+    }
+
+    /// True when a new block of `class` brings others with it.
+    pub(super) fn comes_in_slab(class: usize, backing: &dyn Backing) -> bool {
+        class >= backing.heap_below() && backing.region_use() != RegionUse::Once
+    }
+
+    /// Bytes that come from `backing` with a new block of `class`.
+    pub(super) fn region_len(class: usize, backing: &dyn Backing) -> Result<usize> {
+        if Self::comes_in_slab(class, backing) {
+            slab_len(class)
+        } else if class < backing.heap_below() {
+            Ok(class.max(ALIGNMENT))
+        } else {
+            class.checked_next_multiple_of(SMALL_PAGE).ok_or_else(|| full(class))
+        }
     }
 
     /// A block that is a region of its own.

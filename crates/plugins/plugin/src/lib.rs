@@ -13,8 +13,6 @@
 //! | `functions` | the macro that declares a table of functions, and the table of the error stack |
 //! | `slots` | a place for each libhdf5 |
 //! | `error_stack` | HDF5's error stack, kept over calls of ours and added to |
-//! | `guard` | no panic crosses into C |
-//! | `warning` | what is said once on stderr |
 //! | `settings` | which files are managed, where writes are staged, from the environment |
 //! | `info_text` | the text behind a connector's name, and the settings file that it names |
 //! | `managed` | whether a path lies under a configured one |
@@ -23,7 +21,6 @@
 pub mod entry;
 pub mod error_stack;
 pub mod functions;
-pub mod guard;
 pub mod hdf5_types;
 pub mod info_text;
 pub mod library;
@@ -31,13 +28,10 @@ pub mod managed;
 pub mod settings;
 pub mod slots;
 mod symbol_table;
-pub mod warning;
 
 pub use error_stack::ErrorStack;
-pub use guard::guard;
 pub use info_text::InfoText;
 pub use library::Hdf5Library;
 pub use managed::ManagedPaths;
 pub use settings::PluginSettings;
 pub use slots::LibrarySlots;
-pub use warning::WarnOnce;

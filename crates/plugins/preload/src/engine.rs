@@ -13,8 +13,7 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use forebay_config::{Overrides, Settings, tiered};
-use forebay_plugin::WarnOnce;
-use forebay_process::{PerProcess, Result, hidden_numbers::hidden_count};
+use forebay_process::{PerProcess, Result, WarnOnce, hidden_numbers::hidden_count};
 use forebay_scratch::RunCounter;
 use forebay_source::FileOrigin;
 use forebay_tier::{SourceKey, Stats, Tiered};

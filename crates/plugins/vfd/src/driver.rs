@@ -10,13 +10,13 @@ use std::{
 };
 
 use forebay_plugin::{
-    Hdf5Library, guard,
+    Hdf5Library,
     hdf5_types::{
         H5F_ACC_RDWR, H5F_ACC_SWMR_READ, H5F_ACC_SWMR_WRITE, H5F_ACC_TRUNC, HADDR_UNDEF, haddr_t, herr_t,
         hid_t,
     },
 };
-use forebay_process::Error;
+use forebay_process::{Error, guard};
 
 use crate::{
     class::{FREE_LISTS, H5F_CLOSE_WEAK, H5FD_CLASS_VERSION, H5FD_class_t, H5FD_mem_t, H5FD_t, MAXADDR},

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use forebay_plugin::{ErrorStack, Hdf5Library, LibrarySlots, WarnOnce};
-use forebay_process::{Error, Result};
+use forebay_plugin::{ErrorStack, Hdf5Library, LibrarySlots};
+use forebay_process::{Error, Result, WarnOnce};
 
 use crate::{
     class::H5FD_class_t,

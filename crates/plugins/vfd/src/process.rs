@@ -11,8 +11,8 @@ use std::{
 };
 
 use forebay_config::tiered;
-use forebay_plugin::{PluginSettings, WarnOnce, guard};
-use forebay_process::{Error, Owned, PerProcess, Result};
+use forebay_plugin::PluginSettings;
+use forebay_process::{Error, Owned, PerProcess, Result, WarnOnce, guard};
 use forebay_source::FileOrigin;
 use forebay_stage::{Area, AreaPlace, AreaSettings, CloseWhen, RedoFile};
 use forebay_tier::Tiered;

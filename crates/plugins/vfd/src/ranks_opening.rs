@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use forebay_plugin::guard;
+use forebay_process::guard;
 
 use crate::settle::{SettledFile, SettledOpening, wait_until_settled};
 

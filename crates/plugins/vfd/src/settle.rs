@@ -7,8 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forebay_plugin::WarnOnce;
-use forebay_process::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result, WarnOnce};
 use forebay_stage::{Area, AwaitedDrains, ItemState, PreparedDiscard};
 use rustix::event::{PollFd, Timespec, poll};
 

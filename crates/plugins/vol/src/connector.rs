@@ -8,13 +8,12 @@ use std::{
 };
 
 use forebay_plugin::{
-    ErrorStack, Hdf5Library, WarnOnce,
+    ErrorStack, Hdf5Library,
     entry::H5PL_TYPE_VOL,
-    guard,
     hdf5_types::{herr_t, hid_t},
     plugin_entry,
 };
-use forebay_process::Result;
+use forebay_process::{Result, WarnOnce, guard};
 
 use crate::{
     driver_handle::DriverHandle,

@@ -8,10 +8,8 @@ use std::{
 };
 
 use crate::units::cache_stats::CacheCounters;
-use forebay_plugin::{
-    guard,
-    hdf5_types::{herr_t, hid_t},
-};
+use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_process::guard;
 
 use crate::{
     hdf5_arguments::OptionalArguments,

@@ -12,8 +12,7 @@ use std::{
 
 use crate::units::{cache_stats::CacheCounters, unit_grid::block_len, unit_writer::UnitWriter};
 use forebay_config::{TierConfig, open_disk_tier};
-use forebay_plugin::{WarnOnce, guard};
-use forebay_process::{Error, PerProcess, Result, ledger};
+use forebay_process::{Error, PerProcess, Result, WarnOnce, guard, ledger};
 use forebay_source::SourceId;
 use forebay_tier::{Copies, MemoryTier, Policy, Ranking, Tier};
 

@@ -11,8 +11,8 @@ use forebay_config::{
     Amount, DISK_QUOTA, DiskConfig, Environment, FastPlace, Hdf5Config, MEMORY_QUOTA, Overrides, PeerReads,
     PrestageMode, Settings, StageScope, TierConfig,
 };
-use forebay_plugin::{ManagedPaths, WarnOnce, info_text};
-use forebay_process::{Error, Result};
+use forebay_plugin::{ManagedPaths, info_text};
+use forebay_process::{Error, Result, WarnOnce};
 use forebay_tier::BuiltinPolicy;
 
 /// What the connector was told.

@@ -7,7 +7,8 @@ use std::{
     ptr::null_mut,
 };
 
-use forebay_plugin::{guard, hdf5_types::herr_t};
+use forebay_plugin::hdf5_types::herr_t;
+use forebay_process::guard;
 
 use super::FAILED;
 use crate::{functions::RawPointer, info::UnderConnector, slots};

@@ -4,10 +4,8 @@
 
 use std::ffi::c_int;
 
-use forebay_plugin::{
-    guard,
-    hdf5_types::{herr_t, hid_t},
-};
+use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_process::guard;
 
 use super::{closes, opens, passes, rank_transfers, transfers::Transfers};
 use crate::{

@@ -4,11 +4,8 @@
 
 use std::{ptr::null_mut, sync::Arc};
 
-use forebay_plugin::{
-    WarnOnce, guard,
-    hdf5_types::{herr_t, hid_t},
-};
-use forebay_process::Error;
+use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_process::{Error, WarnOnce, guard};
 
 use super::{FAILED, below};
 use crate::{

@@ -10,10 +10,10 @@ use std::{
     sync::Arc,
 };
 
-use forebay_plugin::{
-    guard,
-    hdf5_types::{H5F_ACC_RDWR, H5F_ACC_SWMR_READ, H5F_ACC_SWMR_WRITE, H5F_ACC_TRUNC, herr_t, hid_t},
+use forebay_plugin::hdf5_types::{
+    H5F_ACC_RDWR, H5F_ACC_SWMR_READ, H5F_ACC_SWMR_WRITE, H5F_ACC_TRUNC, herr_t, hid_t,
 };
+use forebay_process::guard;
 
 use super::{FAILED, below, passes};
 use crate::{

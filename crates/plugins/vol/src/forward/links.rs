@@ -4,10 +4,8 @@
 
 use std::{ffi::c_int, ptr::null_mut};
 
-use forebay_plugin::{
-    guard,
-    hdf5_types::{herr_t, hid_t},
-};
+use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_process::guard;
 
 use super::passes;
 use crate::{

@@ -8,8 +8,8 @@ use std::{
 };
 
 use forebay_mpi::MpiComm;
-use forebay_plugin::{WarnOnce, hdf5_types::hid_t};
-use forebay_process::{Error, ErrorKind, Result};
+use forebay_plugin::hdf5_types::hid_t;
+use forebay_process::{Error, ErrorKind, Result, WarnOnce};
 use forebay_stage::Area;
 use forebay_store::{Comm, Wait};
 

@@ -11,8 +11,7 @@ use std::{
 
 use forebay_mpi::MpiComm;
 use forebay_peercache::{PeerBlocks, PeerCache};
-use forebay_plugin::WarnOnce;
-use forebay_process::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result, WarnOnce};
 use forebay_source::SourceId;
 use forebay_stage::{CloseWhen, RedoFile, StageOptions};
 use forebay_store::{Comm, Wait, agree};

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use forebay_plugin::{PluginSettings, WarnOnce};
+use forebay_plugin::PluginSettings;
+use forebay_process::WarnOnce;
 use forebay_stage::Area;
 
 static AREA: OnceLock<Option<Arc<Area>>> = OnceLock::new();

@@ -7,8 +7,8 @@
 
 use std::ffi::c_int;
 
-use forebay_plugin::{WarnOnce, hdf5_types::hid_t};
-use forebay_process::{Error, Result};
+use forebay_plugin::hdf5_types::hid_t;
+use forebay_process::{Error, Result, WarnOnce};
 
 use super::{
     board_words::MOST_SPANS,

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::WarnOnce;
+use crate::warning::WarnOnce;
 
 static PANICKED: WarnOnce = WarnOnce::new();
 

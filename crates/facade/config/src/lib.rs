@@ -28,6 +28,9 @@
 //! | `environment` | variables and `~` in paths |
 //! | `names` | one name for each file of this machine |
 //! | `open_tiers` | from a configuration to tiers |
+//! | `plugin_settings` | what HDF5 plug-ins are told, from the environment of the program that has loaded them |
+//! | `info_text` | the text behind a connector's name, and the settings file that it names |
+//! | `managed_paths` | whether a path lies under a configured one |
 //! | `candidates` | which local disks could hold copies, and why or why not |
 
 mod amount;
@@ -41,9 +44,12 @@ mod find;
 mod given;
 mod hdf5_config;
 mod hdf5_table;
+pub mod info_text;
 mod layers;
+mod managed_paths;
 pub mod names;
 mod open_tiers;
+mod plugin_settings;
 mod policy;
 mod print;
 mod setting;
@@ -60,7 +66,10 @@ pub use environment::Environment;
 pub use fast_place::FastPlace;
 pub use forebay_process::suggest::nearest;
 pub use hdf5_config::{Hdf5Config, PeerReads, PluginChoice, PrestageMode, StageScope};
+pub use info_text::InfoText;
+pub use managed_paths::ManagedPaths;
 pub use open_tiers::{open_disk_tier, tiered};
+pub use plugin_settings::PluginSettings;
 pub use policy::PolicyName;
 pub use setting::Overrides;
 pub use settings::Settings;

@@ -13,25 +13,16 @@
 //! | `functions` | the macro that declares a table of functions, and the table of the error stack |
 //! | `slots` | a place for each libhdf5 |
 //! | `error_stack` | HDF5's error stack, kept over calls of ours and added to |
-//! | `settings` | which files are managed, where writes are staged, from the environment |
-//! | `info_text` | the text behind a connector's name, and the settings file that it names |
-//! | `managed` | whether a path lies under a configured one |
 //! | `hdf5_types` | names of HDF5's headers |
 
 pub mod entry;
 pub mod error_stack;
 pub mod functions;
 pub mod hdf5_types;
-pub mod info_text;
 pub mod library;
-pub mod managed;
-pub mod settings;
 pub mod slots;
 mod symbol_table;
 
 pub use error_stack::ErrorStack;
-pub use info_text::InfoText;
 pub use library::Hdf5Library;
-pub use managed::ManagedPaths;
-pub use settings::PluginSettings;
 pub use slots::LibrarySlots;

@@ -10,8 +10,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak},
 };
 
-use forebay_config::tiered;
-use forebay_plugin::PluginSettings;
+use forebay_config::{PluginSettings, tiered};
 use forebay_process::{Error, Owned, PerProcess, Result, WarnOnce, guard};
 use forebay_source::FileOrigin;
 use forebay_stage::{Area, AreaPlace, AreaSettings, CloseWhen, RedoFile};

@@ -7,7 +7,8 @@ use std::{
     ptr::null_mut,
 };
 
-use forebay_plugin::{InfoText, hdf5_types::hid_t};
+use forebay_config::InfoText;
+use forebay_plugin::hdf5_types::hid_t;
 
 use crate::{functions::RawPointer, settings, slots::LoadedLibrary};
 

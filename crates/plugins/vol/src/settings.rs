@@ -8,10 +8,9 @@ use std::{
 };
 
 use forebay_config::{
-    Amount, DISK_QUOTA, DiskConfig, Environment, FastPlace, Hdf5Config, MEMORY_QUOTA, Overrides, PeerReads,
-    PrestageMode, Settings, StageScope, TierConfig,
+    Amount, DISK_QUOTA, DiskConfig, Environment, FastPlace, Hdf5Config, MEMORY_QUOTA, ManagedPaths,
+    Overrides, PeerReads, PrestageMode, Settings, StageScope, TierConfig, info_text,
 };
-use forebay_plugin::{ManagedPaths, info_text};
 use forebay_process::{Error, Result, WarnOnce};
 use forebay_tier::BuiltinPolicy;
 

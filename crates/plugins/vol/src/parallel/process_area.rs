@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use forebay_plugin::PluginSettings;
+use forebay_config::PluginSettings;
 use forebay_process::WarnOnce;
 use forebay_stage::Area;
 

@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 
-use forebay_config::{Config, Environment, Overrides, PrestageMode, Settings};
 use forebay_process::{Error, Result};
 
-use crate::{ManagedPaths, info_text};
+use crate::{
+    config::Config, environment::Environment, hdf5_config::PrestageMode, info_text,
+    managed_paths::ManagedPaths, setting::Overrides, settings::Settings,
+};
 
 /// The settings of both plug-ins.
 #[derive(Clone, Debug, Default)]
@@ -44,9 +46,8 @@ impl PluginSettings {
 mod tests {
     use std::path::Path;
 
-    use forebay_config::FastPlace;
-
     use super::*;
+    use crate::fast_place::FastPlace;
 
     fn of(variables: &[(&str, &str)]) -> Result<PluginSettings> {
         PluginSettings::from_variables(|name| {

@@ -5,7 +5,7 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
-use forebay_plugin::hdf5_types::{haddr_t, herr_t, hid_t, hsize_t};
+use forebay_libhdf5::hdf5_types::{haddr_t, herr_t, hid_t, hsize_t};
 
 /// The kind of what is read or written: metadata of several sorts, or raw data.
 pub(crate) type H5FD_mem_t = c_int;

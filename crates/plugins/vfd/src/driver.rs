@@ -9,7 +9,7 @@ use std::{
     ptr, slice,
 };
 
-use forebay_plugin::{
+use forebay_libhdf5::{
     Hdf5Library,
     hdf5_types::{
         H5F_ACC_RDWR, H5F_ACC_SWMR_READ, H5F_ACC_SWMR_WRITE, H5F_ACC_TRUNC, HADDR_UNDEF, haddr_t, herr_t,
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn forebay_vfd_class_v1(address: *const c_void) -> *const 
     })
 }
 
-forebay_plugin::plugin_entry!(forebay_plugin::entry::H5PL_TYPE_VFD, forebay_vfd_class_v1);
+forebay_libhdf5::plugin_entry!(forebay_libhdf5::entry::H5PL_TYPE_VFD, forebay_vfd_class_v1);
 
 /// The callbacks of a slot, compiled once for each.
 fn class_of(slot: usize) -> H5FD_class_t {

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "HDF5 hands files by their address")]
 
-use forebay_plugin::hdf5_types::herr_t;
+use forebay_libhdf5::hdf5_types::herr_t;
 use forebay_process::Result;
 
 use crate::{

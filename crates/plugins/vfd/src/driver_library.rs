@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use forebay_plugin::{ErrorStack, Hdf5Library, LibrarySlots};
+use forebay_libhdf5::{ErrorStack, Hdf5Library, LibrarySlots};
 use forebay_process::{Error, Result, WarnOnce};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-use forebay_plugin::{
+use forebay_libhdf5::{
     ErrorStack,
     error_stack::{ErrorNumbers, MajorError, MinorError},
 };

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, fs::Metadata, mem, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
 
-use forebay_plugin::hdf5_types::{haddr_t, herr_t, hid_t};
+use forebay_libhdf5::hdf5_types::{haddr_t, herr_t, hid_t};
 use forebay_process::{Error, ErrorKind, Result};
 use forebay_source::{ByteRange, Fill, Locator, Origin, Source, SourceExt};
 use forebay_stage::{CloseWhen, RedoFile, StageOptions};

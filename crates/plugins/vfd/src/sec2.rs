@@ -10,7 +10,7 @@ use std::{
     ptr::{self, NonNull},
 };
 
-use forebay_plugin::{
+use forebay_libhdf5::{
     ErrorStack, Hdf5Library, hdf5_functions,
     hdf5_types::{H5P_DEFAULT, HADDR_UNDEF, haddr_t, herr_t, hid_t},
 };

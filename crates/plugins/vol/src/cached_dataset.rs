@@ -17,8 +17,8 @@ use crate::units::{
     unit_writer::{QueuePatience, UnitOrigin, WaitingUnit},
 };
 use bytes::Bytes;
+use forebay_libhdf5::hdf5_types::hid_t;
 use forebay_peercache::PeerBlocks;
-use forebay_plugin::hdf5_types::hid_t;
 use forebay_process::PerProcess;
 use forebay_source::{Locator, SourceId, text_of_path};
 use forebay_tier::{BlockPiece, Claim, Copies, Room};

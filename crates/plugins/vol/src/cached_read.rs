@@ -22,7 +22,7 @@ use crate::units::{
     unit_target::BlockClaim,
     unit_writer::QueuePatience,
 };
-use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
 
 use crate::{
     cached_dataset::{CachedDataset, KeptUnits, UnitFill, patience_after},

@@ -7,7 +7,7 @@ use std::{
     ptr::null_mut,
 };
 
-use forebay_plugin::hdf5_types::hid_t;
+use forebay_libhdf5::hdf5_types::hid_t;
 
 use crate::{
     functions::RawPointer,

@@ -7,7 +7,7 @@ use std::{
     ptr::null,
 };
 
-use forebay_plugin::{
+use forebay_libhdf5::{
     ErrorStack, Hdf5Library,
     entry::H5PL_TYPE_VOL,
     hdf5_types::{herr_t, hid_t},

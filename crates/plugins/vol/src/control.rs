@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::units::cache_stats::CacheCounters;
-use forebay_plugin::{hdf5_types::hid_t, slots::SLOT_COUNT};
+use forebay_libhdf5::{hdf5_types::hid_t, slots::SLOT_COUNT};
 use forebay_process::guard;
 
 use crate::{

@@ -4,7 +4,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use forebay_plugin::hdf5_types::hid_t;
+use forebay_libhdf5::hdf5_types::hid_t;
 
 use crate::{functions::RawPointer, slots::LoadedLibrary};
 

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_plugin::hdf5_types::hid_t;
+use forebay_libhdf5::hdf5_types::hid_t;
 
 use crate::{file_driver, info::UnderConnector, settings, slots::LoadedLibrary};
 

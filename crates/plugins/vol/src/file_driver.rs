@@ -9,7 +9,7 @@ use std::{
     ptr,
 };
 
-use forebay_plugin::hdf5_types::hid_t;
+use forebay_libhdf5::hdf5_types::hid_t;
 
 use crate::{settings, slots::LoadedLibrary};
 

@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 
-use forebay_plugin::hdf5_types::hid_t;
+use forebay_libhdf5::hdf5_types::hid_t;
 
 use crate::{functions::RawPointer, vol_object::object_at};
 
@@ -73,9 +73,9 @@ macro_rules! passes {
             object: $crate::functions::RawPointer,
             $($location: $crate::functions::RawPointer,)?
             $($given: $kind,)*
-            transfer: forebay_plugin::hdf5_types::hid_t,
+            transfer: forebay_libhdf5::hdf5_types::hid_t,
             request: *mut $crate::functions::RawPointer,
-        ) -> forebay_plugin::hdf5_types::herr_t {
+        ) -> forebay_libhdf5::hdf5_types::herr_t {
             let library = $crate::slots::library::<N>();
             // SAFETY: as for every callback.
             unsafe {
@@ -97,9 +97,9 @@ macro_rules! closes {
     ($name:ident, $function:ident) => {
         pub(crate) unsafe extern "C" fn $name<const N: usize>(
             object: $crate::functions::RawPointer,
-            transfer: forebay_plugin::hdf5_types::hid_t,
+            transfer: forebay_libhdf5::hdf5_types::hid_t,
             request: *mut $crate::functions::RawPointer,
-        ) -> forebay_plugin::hdf5_types::herr_t {
+        ) -> forebay_libhdf5::hdf5_types::herr_t {
             let library = $crate::slots::library::<N>();
             // SAFETY: as for every callback; an object whose closing succeeded is not used again.
             unsafe {
@@ -122,7 +122,7 @@ macro_rules! asks {
             object: $crate::functions::RawPointer,
             $($early: $early_kind,)?
             $($given: $kind,)*
-        ) -> forebay_plugin::hdf5_types::herr_t {
+        ) -> forebay_libhdf5::hdf5_types::herr_t {
             let library = $crate::slots::library::<N>();
             // SAFETY: as for every callback.
             unsafe {

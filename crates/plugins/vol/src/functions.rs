@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-use forebay_plugin::{
+use forebay_libhdf5::{
     hdf5_functions,
     hdf5_types::{herr_t, hid_t, hsize_t, htri_t},
 };

@@ -5,7 +5,7 @@ use std::{
     ptr::null_mut,
 };
 
-use forebay_plugin::hdf5_types::{haddr_t, hid_t, hsize_t};
+use forebay_libhdf5::hdf5_types::{haddr_t, hid_t, hsize_t};
 
 use crate::file_state::ObjectToken;
 

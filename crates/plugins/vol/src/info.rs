@@ -8,7 +8,7 @@ use std::{
 };
 
 use forebay_config::InfoText;
-use forebay_plugin::hdf5_types::hid_t;
+use forebay_libhdf5::hdf5_types::hid_t;
 
 use crate::{functions::RawPointer, settings, slots::LoadedLibrary};
 

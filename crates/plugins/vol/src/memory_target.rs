@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "fills a program's memory by address")]
 
-use forebay_plugin::hdf5_types::hid_t;
+use forebay_libhdf5::hdf5_types::hid_t;
 
 use crate::{
     element_type::{self, Conversion},

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::units::cache_stats::CacheCounters;
-use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
 use forebay_process::guard;
 
 use crate::{

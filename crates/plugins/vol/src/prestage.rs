@@ -2,7 +2,7 @@
 
 use crate::units::read_plan;
 use forebay_config::PrestageMode;
-use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
 
 use crate::{
     cached_dataset::{CachedDataset, KeptUnits, Prestaged},

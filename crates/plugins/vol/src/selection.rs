@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "calls into a libhdf5 found at run time")]
 
-use forebay_plugin::hdf5_types::{hid_t, hsize_t};
+use forebay_libhdf5::hdf5_types::{hid_t, hsize_t};
 
 pub(crate) use crate::units::read_plan::ByteRun;
 use crate::units::unit_grid::MOST_DIMENSIONS;

@@ -7,7 +7,7 @@ use std::{
     ptr::NonNull,
 };
 
-use forebay_plugin::{ErrorStack, Hdf5Library, LibrarySlots, hdf5_types::hid_t};
+use forebay_libhdf5::{ErrorStack, Hdf5Library, LibrarySlots, hdf5_types::hid_t};
 use forebay_process::Result;
 
 use crate::{

@@ -9,7 +9,7 @@ use std::{
 
 use crate::units::unit_grid::{MOST_DIMENSIONS, UnitBox};
 use bytes::Bytes;
-use forebay_plugin::hdf5_types::{HADDR_UNDEF, hid_t};
+use forebay_libhdf5::hdf5_types::{HADDR_UNDEF, hid_t};
 
 use crate::{
     element_type,

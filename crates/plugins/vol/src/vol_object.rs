@@ -4,7 +4,7 @@
 
 use std::{cell::OnceCell, ptr::null_mut, sync::Arc};
 
-use forebay_plugin::hdf5_types::hid_t;
+use forebay_libhdf5::hdf5_types::hid_t;
 
 use crate::{
     cached_dataset::CachedDataset, file_state::VolFile, functions::RawPointer,

@@ -4,7 +4,7 @@
 
 use std::ffi::c_int;
 
-use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
 use forebay_process::guard;
 
 use super::{closes, opens, passes, rank_transfers, transfers::Transfers};

@@ -4,7 +4,7 @@
 
 use std::{ptr::null_mut, sync::Arc};
 
-use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
 use forebay_process::{Error, WarnOnce, guard};
 
 use super::{FAILED, below};

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use forebay_plugin::hdf5_types::{
+use forebay_libhdf5::hdf5_types::{
     H5F_ACC_RDWR, H5F_ACC_SWMR_READ, H5F_ACC_SWMR_WRITE, H5F_ACC_TRUNC, herr_t, hid_t,
 };
 use forebay_process::guard;

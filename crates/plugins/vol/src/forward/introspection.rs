@@ -7,7 +7,7 @@ use std::{
     ptr::null_mut,
 };
 
-use forebay_plugin::hdf5_types::herr_t;
+use forebay_libhdf5::hdf5_types::herr_t;
 
 use super::passes;
 use crate::{functions::RawPointer, info::UnderConnector, optional_ops, slots, vol_object::object_at};

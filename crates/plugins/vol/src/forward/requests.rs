@@ -4,7 +4,7 @@
 
 use std::ffi::c_int;
 
-use forebay_plugin::hdf5_types::herr_t;
+use forebay_libhdf5::hdf5_types::herr_t;
 
 use super::asks;
 use crate::{

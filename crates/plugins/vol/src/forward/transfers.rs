@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "callbacks of HDF5")]
 
-use forebay_plugin::hdf5_types::{herr_t, hid_t};
+use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
 
 use super::FAILED;
 use crate::{

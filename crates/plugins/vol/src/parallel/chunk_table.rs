@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::units::data_places::ChunkAddresses;
-use forebay_plugin::hdf5_types::{haddr_t, hsize_t};
+use forebay_libhdf5::hdf5_types::{haddr_t, hsize_t};
 use forebay_process::guard;
 
 use crate::{hdf5_arguments::OptionalArguments, slots::LoadedLibrary, under_dataset::UnderDataset};

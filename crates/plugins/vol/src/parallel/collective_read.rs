@@ -3,7 +3,7 @@
 //! In a collective read a rank must not leave HDF5 while others wait for it there. So each says whether it has what it wants in
 //! its cache, or is going to read whole units of it on its own; HDF5 is left out where all can do without it, and only there.
 
-use forebay_plugin::hdf5_types::herr_t;
+use forebay_libhdf5::hdf5_types::herr_t;
 use forebay_process::{Error, ErrorKind, Result};
 
 use super::{mpi_lists, parallel_dataset::ParallelDataset, parallel_stats::STATS, settling};

@@ -9,8 +9,8 @@ use std::{
     sync::{Mutex, PoisonError, RwLock},
 };
 
+use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
 use forebay_mpi::{MpiComm, MpiHandle, MpiOptions};
-use forebay_plugin::hdf5_types::{herr_t, hid_t};
 use forebay_process::Result;
 use forebay_store::Wait;
 

@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_libhdf5::hdf5_types::hid_t;
 use forebay_mpi::MpiComm;
-use forebay_plugin::hdf5_types::hid_t;
 use forebay_process::{Error, ErrorKind, Result, WarnOnce};
 use forebay_stage::Area;
 use forebay_store::{Comm, Wait};

@@ -13,7 +13,7 @@ use crate::units::{
     data_places::{ChunkAddresses, DataPlaces},
     unit_grid::MOST_DIMENSIONS,
 };
-use forebay_plugin::hdf5_types::hid_t;
+use forebay_libhdf5::hdf5_types::hid_t;
 
 use super::{chunk_table, parallel_file::ParallelFile};
 use crate::{

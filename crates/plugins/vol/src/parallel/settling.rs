@@ -4,7 +4,7 @@
 
 use std::{ffi::c_int, sync::Arc};
 
-use forebay_plugin::{
+use forebay_libhdf5::{
     error_stack::{ErrorNumbers, MajorError, MinorError},
     hdf5_types::herr_t,
 };

@@ -7,7 +7,7 @@
 
 use std::ffi::c_int;
 
-use forebay_plugin::hdf5_types::hid_t;
+use forebay_libhdf5::hdf5_types::hid_t;
 use forebay_process::{Error, Result, WarnOnce};
 
 use super::{

@@ -1,4 +1,4 @@
-//! What plug-ins that HDF5 loads have in common: the library that called, its functions found at run time, settings, errors.
+//! A libhdf5 found at run time: the one that has called a plug-in, its functions, its error stack.
 //!
 //! ```text
 //!  libhdf5 ──dlopen──► plug-in                 one process may hold several libhdf5: each gets

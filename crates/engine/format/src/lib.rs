@@ -23,13 +23,12 @@
 //! | `opened`, `chunk_extents`, `shard_indexes`, `plain_rows` | a description with its sources; where its chunks and rows lie |
 //! | `decode`, `fill`, `threads`, `read/` | chunks to native elements, hyperslabs to arrays |
 //! | `reader`, `readers`, `fallback` | what only a library can read, or a user's own reader |
-//! | `libhdf5/`, `c_library` | libhdf5 where one is found, and how C libraries are found |
+//! | `libhdf5/` | libhdf5 where one is found |
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("forebay reads files of either byte order, on little-endian machines");
 
 mod adios;
-mod c_library;
 mod chunk_extents;
 mod csv;
 mod decode;
@@ -58,11 +57,11 @@ mod zarr;
 pub use crate::csv::{CSV_HEADER, Csv};
 pub use crate::hdf5::Hdf5;
 pub use adios::{Bp3, Bp4, Bp5};
-pub use c_library::check_owner;
 pub use chunk_extents::UnreadShard;
 pub use decode::workspace_len;
 pub use fill::fill_all;
 pub use forebay_hdf5::{HeapFill, HeapReference, fill_from_heap};
+pub use forebay_process::c_library::check_owner;
 pub use format::{Format, Found};
 pub use images::Images;
 pub use indexed::Indexed;

@@ -12,6 +12,7 @@
 //! | `hidden_numbers` | numbers of descriptors in a program that does not know of us |
 //! | `record_locks` | descriptors of files that the program around us has locked, closed when that drops no lock |
 //! | `events` | warnings about skipped or degraded work: for subscribers and for users |
+//! | `c_library` | where C libraries are looked for, and which of them are loaded |
 //! | `guard` | no panic crosses into C |
 //! | `warning` | what a plug-in says once on stderr |
 //! | `histogram` | durations of requests, in buckets of even relative width |
@@ -19,6 +20,7 @@
 //! | `suggest` | nearest known word for an unknown one |
 
 mod budget;
+pub mod c_library;
 pub mod descriptors;
 mod error;
 mod events;

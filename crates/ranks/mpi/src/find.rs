@@ -4,11 +4,10 @@ use std::{
     env,
     ffi::OsString,
     fs::{self, File},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
-use forebay_process::{Error, ErrorKind, Result};
+use forebay_process::{Error, Result, c_library};
 
 /// What tells where the library lies: a path, or [`OFF`].
 const SETTING: &str = "FOREBAY_MPI_LIBRARY";
@@ -139,41 +138,20 @@ fn launcher_folders() -> Vec<PathBuf> {
     ["lib", "lib64"].iter().map(|folder| prefix.join(folder)).filter(|folder| folder.is_absolute()).collect()
 }
 
-/// Folders the dynamic linker looks into, without the working directory, which an empty entry stands for.
+/// Folders the dynamic linker looks into.
 fn linker_folders() -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> =
-        env::split_paths(&env::var_os("LD_LIBRARY_PATH").unwrap_or_default()).collect();
-    for prefix in ["VIRTUAL_ENV", "CONDA_PREFIX"] {
-        folders.extend(env::var_os(prefix).map(|prefix| Path::new(&prefix).join("lib")));
-    }
-    let configured = fs::read_dir("/etc/ld.so.conf.d").into_iter().flatten().flatten();
-    for file in configured {
-        let lines = fs::read_to_string(file.path()).unwrap_or_default();
-        folders.extend(lines.lines().map(str::trim).filter(|line| line.starts_with('/')).map(PathBuf::from));
-    }
-    folders.extend(SYSTEM.map(PathBuf::from));
-    folders.retain(|folder| folder.is_absolute());
-    folders
+    c_library::linker_folders(&["VIRTUAL_ENV", "CONDA_PREFIX"], &SYSTEM)
 }
 
 /// Refuses a library that another user could have written.
 pub(crate) fn check_owner(path: &Path) -> Result<()> {
-    let metadata = File::open(path).and_then(|file| file.metadata()).map_err(Error::from_io)?;
-    let user = rustix::process::geteuid().as_raw();
-    let what = if !metadata.is_file() {
-        "is not a file"
-    } else if metadata.uid() != 0 && metadata.uid() != user {
-        "belongs neither to root nor to this user"
-    } else if metadata.mode() & 0o002 != 0 {
-        "can be written by anyone"
-    } else {
-        return Ok(());
-    };
-    Err(Error::new(ErrorKind::Denied, what))
+    c_library::check_owner(&File::open(path).map_err(Error::from_io)?)
 }
 
 #[cfg(test)]
 mod tests {
+    use forebay_process::ErrorKind;
+
     use super::*;
 
     #[test]

@@ -8,9 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_process::{Error, ErrorKind, Result};
-
-use crate::c_library::{entries, linker_folders};
+use forebay_process::{
+    Error, ErrorKind, Result,
+    c_library::{SYSTEM_FOLDERS, entries, linker_folders},
+};
 
 /// Wheels that bring a libhdf5 along, in the order they are looked into.
 const WHEELS: [&str; 4] = ["h5py.libs", "netcdf4.libs", "netCDF4.libs", "tables.libs"];
@@ -63,7 +64,7 @@ fn search() -> Vec<PathBuf> {
     for packages in site_packages() {
         found.extend(WHEELS.iter().flat_map(|wheel| libraries_in(&packages.join(wheel))));
     }
-    for folder in linker_folders() {
+    for folder in linker_folders(&["CONDA_PREFIX"], &SYSTEM_FOLDERS) {
         found.extend(libraries_in(&folder));
         found.extend(libraries_in(&folder.join("hdf5/serial")));
     }

@@ -11,10 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_process::{Error, Result};
+use forebay_process::{Error, Result, c_library::check_owner};
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
-
-use crate::c_library::check_owner;
 
 /// glibc's flag that makes a library prefer its own symbols to those the program has by the same names.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -9,10 +9,9 @@ use std::{
     ptr,
 };
 
-use forebay_process::{Error, ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result, c_library};
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
 
-use crate::c_library;
 use forebay_container::Number;
 
 /// `DB_PDB`, `DB_READ` and `DB_NONE` of silo.h.

@@ -6,10 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_process::{Error, ErrorKind, Result};
+use forebay_process::{
+    Error, ErrorKind, Result,
+    c_library::{SYSTEM_FOLDERS, linker_folders},
+};
 
 use super::ffi::SiloCalls;
-use crate::c_library::linker_folders;
 
 /// What tells where the library lies: a path, or [`OFF`].
 const SETTING: &str = "FOREBAY_LIBSILO";
@@ -50,7 +52,7 @@ pub(super) fn find(named: Option<PathBuf>) -> Result<SiloCalls> {
         return SiloCalls::load(&path).map_err(|error| error.at(path.display()));
     }
     let mut failures = String::new();
-    for folder in linker_folders() {
+    for folder in linker_folders(&["CONDA_PREFIX"], &SYSTEM_FOLDERS) {
         for path in NAMES.iter().map(|name| folder.join(name)).filter(|path| path.exists()) {
             match SiloCalls::load(&path) {
                 Ok(library) => return Ok(library),

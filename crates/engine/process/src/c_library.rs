@@ -7,10 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_process::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Folders of the dynamic linker that no configuration names.
-const SYSTEM: [&str; 8] = [
+pub const SYSTEM_FOLDERS: [&str; 8] = [
     "/lib",
     "/usr/lib",
     "/lib64",
@@ -21,22 +21,25 @@ const SYSTEM: [&str; 8] = [
     "/opt/homebrew/lib",
 ];
 
-/// Folders the dynamic linker looks into.
-pub(crate) fn linker_folders() -> Vec<PathBuf> {
+/// Returns the directories that the dynamic linker searches: those of `LD_LIBRARY_PATH`, `lib` of the environments that the variables
+/// `prefixes` name, those of `ld.so.conf.d`, and `system`. An empty entry, which stands for the working directory, is left out.
+pub fn linker_folders(prefixes: &[&str], system: &[&str]) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> =
         env::split_paths(&env::var_os("LD_LIBRARY_PATH").unwrap_or_default()).collect();
-    folders.extend(env::var_os("CONDA_PREFIX").map(|prefix| Path::new(&prefix).join("lib")));
+    for prefix in prefixes {
+        folders.extend(env::var_os(prefix).map(|prefix| Path::new(&prefix).join("lib")));
+    }
     for file in entries(Path::new("/etc/ld.so.conf.d")) {
         let lines = fs::read_to_string(file).unwrap_or_default();
         folders.extend(lines.lines().map(str::trim).filter(|line| line.starts_with('/')).map(PathBuf::from));
     }
-    folders.extend(SYSTEM.map(PathBuf::from));
+    folders.extend(system.iter().map(PathBuf::from));
     folders.retain(|folder| folder.is_absolute());
     folders
 }
 
 /// What lies in `folder`, in falling order of names.
-pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
+pub fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     paths.sort_unstable_by(|left, right| right.cmp(left));

@@ -1,6 +1,6 @@
 //! What the plug-ins are told: the settings of all of forebay, as the table `[hdf5]` and its variables have them.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 use forebay_process::{Error, Result};
 
@@ -23,22 +23,28 @@ pub struct PluginSettings {
 impl PluginSettings {
     /// From the environment of the process, and the configuration file that it names.
     pub fn from_environment() -> Result<Self> {
-        Self::from_variables(|name| std::env::var_os(name))
+        Self::from_variables(|name| std::env::var_os(name), None)
     }
 
-    /// From variables that `get` knows, and the configuration file that they name.
-    pub fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
+    /// From variables that `get` knows, and the configuration file that they name; `named` is the settings file of a connector
+    /// string that is not in the variables.
+    pub fn from_variables(get: impl Fn(&str) -> Option<OsString>, named: Option<PathBuf>) -> Result<Self> {
         let folder =
             std::env::current_dir().map_err(|error| Error::from_io(error).at("working directory"))?;
         let variable = |name: &str| get(name)?.into_string().ok();
         let environment = Environment { variable: &variable, folder };
-        let file = variable("HDF5_VOL_CONNECTOR").as_deref().and_then(info_text::named_file);
-        let config = Settings::load_for_hdf5_in(&Overrides::default(), file.as_deref(), &environment)?.config;
-        Ok(Self {
+        let file = variable("HDF5_VOL_CONNECTOR").as_deref().and_then(info_text::named_file).or(named);
+        let settings = Settings::load_for_hdf5_in(&Overrides::default(), file.as_deref(), &environment)?;
+        Ok(Self::from_config(settings.config))
+    }
+
+    /// The settings of `config`; relative paths start at the working directory of now.
+    pub fn from_config(config: Config) -> Self {
+        Self {
             managed: ManagedPaths::new(config.hdf5.paths.iter().cloned()),
             prestage: config.hdf5.prestage != PrestageMode::Off,
             config,
-        })
+        }
     }
 }
 
@@ -50,9 +56,10 @@ mod tests {
     use crate::fast_place::FastPlace;
 
     fn of(variables: &[(&str, &str)]) -> Result<PluginSettings> {
-        PluginSettings::from_variables(|name| {
+        let get = |name: &str| {
             variables.iter().find(|(given, _)| *given == name).map(|(_, value)| OsString::from(value))
-        })
+        };
+        PluginSettings::from_variables(get, None)
     }
 
     #[test]

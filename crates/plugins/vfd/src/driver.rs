@@ -10,11 +10,11 @@ use std::{
 };
 
 use forebay_libhdf5::{
-    Hdf5Library,
     hdf5_types::{
         H5F_ACC_RDWR, H5F_ACC_SWMR_READ, H5F_ACC_SWMR_WRITE, H5F_ACC_TRUNC, HADDR_UNDEF, haddr_t, herr_t,
         hid_t,
     },
+    in_slot,
 };
 use forebay_process::{Error, guard};
 
@@ -41,13 +41,7 @@ const VALUE: c_int = 507;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_vfd_class_v1(address: *const c_void) -> *const c_void {
     guard(ptr::null(), || {
-        let made = Hdf5Library::of_address(address).map(|library| {
-            LIBRARIES.place(library.base(), |slot| {
-                let made = DriverLibrary::new(&library, class_of(slot));
-                made.map_err(|error| say_unusable(&error)).ok()
-            })
-        });
-        match made {
+        match LIBRARIES.for_caller(address, |library, slot| DriverLibrary::new(&library, class_of(slot))) {
             Ok(Some(library)) => (&raw const library.class).cast(),
             Ok(None) => ptr::null(),
             Err(error) => {
@@ -62,16 +56,7 @@ forebay_libhdf5::plugin_entry!(forebay_libhdf5::entry::H5PL_TYPE_VFD, forebay_vf
 
 /// The callbacks of a slot, compiled once for each.
 fn class_of(slot: usize) -> H5FD_class_t {
-    match slot {
-        0 => class::<0>(),
-        1 => class::<1>(),
-        2 => class::<2>(),
-        3 => class::<3>(),
-        4 => class::<4>(),
-        5 => class::<5>(),
-        6 => class::<6>(),
-        _ => class::<7>(),
-    }
+    in_slot!(slot, class)
 }
 
 fn class<const SLOT: usize>() -> H5FD_class_t {

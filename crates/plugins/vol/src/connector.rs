@@ -8,10 +8,10 @@ use std::{
 };
 
 use forebay_libhdf5::{
-    ErrorStack, Hdf5Library,
+    ErrorStack,
     entry::H5PL_TYPE_VOL,
     hdf5_types::{herr_t, hid_t},
-    plugin_entry,
+    in_slot, plugin_entry,
 };
 use forebay_process::{Result, WarnOnce, guard};
 
@@ -55,29 +55,13 @@ unsafe extern "C" fn plugin_info(return_address: *const c_void) -> *const c_void
 }
 
 fn load(return_address: *const c_void) -> Result<Option<&'static LoadedLibrary>> {
-    let library = Hdf5Library::of_address(return_address)?;
-    let (functions, errors) = (VolFunctions::load(&library)?, ErrorStack::load(&library)?);
-    let variables = VolVariables::load(&library)?;
-    let base = library.base();
-    Ok(LIBRARIES.place(base, move |slot| {
-        let class = class_of(slot)?;
+    LIBRARIES.for_caller(return_address, |library, slot| {
+        let (functions, errors) = (VolFunctions::load(&library)?, ErrorStack::load(&library)?);
+        let variables = VolVariables::load(&library)?;
+        let class = in_slot!(slot, class);
         let (files, operations) = (VolFiles::default(), OperationNumbers::new());
         let driver = DriverHandle::new();
-        Some(LoadedLibrary { library, functions, errors, class, files, operations, driver, variables })
-    }))
-}
-
-fn class_of(slot: usize) -> Option<VolClass> {
-    Some(match slot {
-        0 => class::<0>(),
-        1 => class::<1>(),
-        2 => class::<2>(),
-        3 => class::<3>(),
-        4 => class::<4>(),
-        5 => class::<5>(),
-        6 => class::<6>(),
-        7 => class::<7>(),
-        _ => return None,
+        Ok(LoadedLibrary { library, functions, errors, class, files, operations, driver, variables })
     })
 }
 

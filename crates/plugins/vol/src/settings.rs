@@ -8,10 +8,10 @@ use std::{
 };
 
 use forebay_config::{
-    Amount, DISK_QUOTA, DiskConfig, Environment, FastPlace, Hdf5Config, MEMORY_QUOTA, ManagedPaths,
-    Overrides, PeerReads, PrestageMode, Settings, StageScope, TierConfig, info_text,
+    Amount, Config, DISK_QUOTA, DiskConfig, FastPlace, Hdf5Config, MEMORY_QUOTA, ManagedPaths, PeerReads,
+    PluginSettings, PrestageMode, StageScope, TierConfig,
 };
-use forebay_process::{Error, Result, WarnOnce};
+use forebay_process::{Result, WarnOnce};
 use forebay_tier::BuiltinPolicy;
 
 /// What the connector was told.
@@ -55,7 +55,8 @@ pub(crate) fn current() -> &'static VolSettings {
     SETTINGS.get_or_init(|| {
         VolSettings::read(|name| std::env::var_os(name)).unwrap_or_else(|error| {
             IN_ERROR.say(format_args!("{error}; HDF5 files are read without a cache"));
-            VolSettings::of(&Hdf5Config { read: false, ..Hdf5Config::default() })
+            let config = Hdf5Config { read: false, ..Hdf5Config::default() };
+            VolSettings::of(PluginSettings::from_config(Config { hdf5: config, ..Config::default() }))
         })
     })
 }
@@ -63,16 +64,12 @@ pub(crate) fn current() -> &'static VolSettings {
 impl VolSettings {
     /// From variables that `get` knows.
     fn read(get: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
-        let variable = |name: &str| get(name)?.into_string().ok().filter(|value| !value.is_empty());
-        let folder =
-            std::env::current_dir().map_err(|error| Error::from_io(error).at("working directory"))?;
-        let file = named_file(variable("HDF5_VOL_CONNECTOR"));
-        let environment = Environment { variable: &variable, folder };
-        let settings = Settings::load_for_hdf5_in(&Overrides::default(), file.as_deref(), &environment)?;
-        Ok(Self::of(&settings.config.hdf5))
+        let named = NAMED_FILE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        PluginSettings::from_variables(get, named).map(Self::of)
     }
 
-    fn of(config: &Hdf5Config) -> Self {
+    fn of(settings: PluginSettings) -> Self {
+        let config = settings.config.hdf5;
         let quota = |default: Amount| config.cache_quota.unwrap_or(default);
         let place = config.cache.as_ref().map(|place| match place {
             FastPlace::Memory => TierConfig::Memory { quota: quota(MEMORY_QUOTA) },
@@ -84,7 +81,7 @@ impl VolSettings {
             }
         });
         Self {
-            managed: ManagedPaths::new(config.paths.iter().cloned()),
+            managed: settings.managed,
             caches: place.is_some() && config.read,
             place,
             policy: config.cache_policy.builtin(),
@@ -96,12 +93,6 @@ impl VolSettings {
             clock_grain: Duration::from_millis(config.clock_grain_ms),
         }
     }
-}
-
-/// The file of settings that a connector string names: that of the environment, or the one that a program used.
-fn named_file(connector: Option<String>) -> Option<PathBuf> {
-    let of_environment = connector.as_deref().and_then(info_text::named_file);
-    of_environment.or_else(|| NAMED_FILE.lock().unwrap_or_else(PoisonError::into_inner).clone())
 }
 
 #[cfg(test)]

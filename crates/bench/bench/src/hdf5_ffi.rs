@@ -5,6 +5,7 @@
 
 #![expect(unsafe_code, reason = "calls into a C library")]
 
+#[path = "parallel_calls.rs"]
 mod drivers;
 
 use std::{

@@ -8,10 +8,14 @@
 //! opened stays open for the next read (`recent`); a forked child loads a copy for itself, as the lock and the library may be
 //! in use by a thread that the child does not have.
 
+#[path = "../../libhdf5/src/arena.rs"]
 mod arena;
+#[path = "../../libhdf5/src/calls.rs"]
 mod ffi;
+#[path = "../../libhdf5/src/find.rs"]
 mod find;
 mod library;
+#[path = "../../libhdf5/src/load.rs"]
 mod load;
 mod memory;
 mod read;

@@ -29,6 +29,7 @@ mod counter_samples;
 mod exec;
 mod launch_folder;
 mod launch_summary;
+#[path = "../../../engine/libhdf5/src/installed.rs"]
 mod libraries;
 mod plugin_path;
 mod plugins;
@@ -37,6 +38,7 @@ mod program_reach;
 mod report_file;
 mod run;
 mod shared_tiers;
+#[path = "../../../engine/libhdf5/src/python_packages.rs"]
 mod site_packages;
 mod stage_area;
 mod supervise;

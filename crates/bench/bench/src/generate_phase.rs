@@ -77,7 +77,7 @@ impl RankRun<'_> {
         let library = RuntimeHdf5::find()?;
         let access = library.access_list(mpi_io)?;
         let at = self.at();
-        let share = SampleShare { access: access.id, rank: at.rank.into(), ranks: at.ranks.into() };
+        let share = SampleShare { access: access.id(), rank: at.rank.into(), ranks: at.ranks.into() };
         for file in dataset_files::generated(self.workload) {
             // Rank 0 looks, for all: they must go the same way.
             let begun = || -> Result<GeneratedState> {

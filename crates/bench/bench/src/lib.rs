@@ -7,7 +7,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `hdf5_ffi`, `runtime_hdf5` | functions of a libhdf5 found at run time; its identifiers and errors |
+//! | `runtime_hdf5`, `parallel_calls` | a libhdf5 found at run time and its errors; calls of parallel builds |
 //! | `generate/` | files of every format, written under a temporary name and moved into place |
 //! | `generation_record`, `generation_lock` | what the files of a data folder were generated as; one run at a time generates there |
 //! | `sample_reader` | one sample of an HDF5 file: open, select, read, close; by a rank alone or by all together |
@@ -44,12 +44,12 @@ mod generate;
 mod generate_phase;
 mod generation_lock;
 mod generation_record;
-mod hdf5_ffi;
 mod host;
 mod interruption;
 mod launch_ranks;
 mod lifeline;
 mod parallel_access;
+mod parallel_calls;
 mod phase_trace;
 mod progress;
 mod rank_orders;

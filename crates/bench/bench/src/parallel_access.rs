@@ -4,10 +4,9 @@ use forebay::{Error, Result};
 use forebay_mpi::MpiLibrary;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    hdf5_ffi::Hdf5Id,
-    runtime_hdf5::{OpenId, RuntimeHdf5},
-};
+use forebay_libhdf5::{OpenId, hdf5_types::hid_t};
+
+use crate::runtime_hdf5::RuntimeHdf5;
 
 /// Which ranks a file is opened by at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
@@ -66,12 +65,12 @@ impl RuntimeHdf5 {
         };
         let lacks = |error: Error| error.at(self.describe()).hint(REMEDY);
         let set = match mpi_io.subfiling {
-            true => self.functions.list_set_subfiling(access.id, comm, mpi.info_null()),
-            false => self.functions.list_set_mpi_io(access.id, comm, mpi.info_null()),
+            true => self.list_set_subfiling(access.id(), comm, mpi.info_null()),
+            false => self.list_set_mpi_io(access.id(), comm, mpi.info_null()),
         };
         self.check(set.map_err(lacks)?, "no such driver")?;
         if mpi_io.collective_meta {
-            let set = self.functions.list_set_collective_metadata(access.id).map_err(lacks)?;
+            let set = self.list_set_collective_metadata(access.id()).map_err(lacks)?;
             self.check(set, "no collective metadata operations")?;
         }
         Ok(access)
@@ -81,13 +80,13 @@ impl RuntimeHdf5 {
     fn transfer_list(&self, mpi_io: MpiIo) -> Result<OpenId<'_>> {
         let transfer = self.list("H5P_CLS_DATASET_XFER_ID_g")?;
         if mpi_io.collective_data {
-            self.check(self.functions.list_set_collective(transfer.id)?, "no collective transfers")?;
+            self.check(self.list_set_collective(transfer.id())?, "no collective transfers")?;
         }
         Ok(transfer)
     }
 
     /// Both lists for reading; the caller closes them.
-    pub(crate) fn parallel_lists(&self, mpi_io: MpiIo) -> Result<(Hdf5Id, Hdf5Id)> {
+    pub(crate) fn parallel_lists(&self, mpi_io: MpiIo) -> Result<(hid_t, hid_t)> {
         let access = self.access_list(mpi_io)?;
         let transfer = self.transfer_list(mpi_io)?;
         Ok((access.leave(), transfer.leave()))

@@ -1,4 +1,4 @@
-//! A libhdf5 found at run time, its identifiers closed when they go, its errors in its own words.
+//! A libhdf5 found at run time, its errors in its own words.
 
 use std::{
     ffi::{CString, c_int},
@@ -7,20 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay::{Error, ErrorKind, Result, format::libhdf5_paths};
-
-use crate::hdf5_ffi::{Hdf5Functions, Hdf5Id};
-
-/// What helps where there is none.
-const REMEDY: &str = "install libhdf5 (Debian 12: package libhdf5-103-1) or `pip install h5py`, or set FOREBAY_LIBHDF5 to the path of one";
-
-/// Identifiers are 64 bits wide from this version on.
-const OLDEST: [u32; 3] = [1, 10, 0];
+use forebay::{Error, ErrorKind, Result};
+use forebay_libhdf5::{Hdf5Calls, Hdf5Library, OpenId, find, hdf5_types::hid_t, open_id::CloseCall};
 
 /// A libhdf5, ready to be called by one thread at a time.
 #[derive(Debug)]
 pub(crate) struct RuntimeHdf5 {
-    pub(crate) functions: Hdf5Functions,
+    pub(crate) calls: Hdf5Calls,
     /// Major, minor, release.
     pub(crate) version: [u32; 3],
     /// The VOL connector that the environment names, once it is loaded.
@@ -30,43 +23,33 @@ pub(crate) struct RuntimeHdf5 {
 impl RuntimeHdf5 {
     /// The library that `FOREBAY_LIBHDF5` names, or the first that is found and new enough.
     pub(crate) fn find() -> Result<Self> {
-        let mut failures = String::new();
-        for path in libhdf5_paths()? {
-            match Self::load(&path) {
-                Ok(library) => return Ok(library),
-                Err(error) => failures = format!("{failures} ({error})"),
-            }
-        }
-        Err(Error::unsupported(format!("no libhdf5 was found{failures}")).hint(REMEDY))
+        find::first_usable(&find::paths()?, Self::load)
     }
 
     fn load(path: &Path) -> Result<Self> {
         let place = |error: Error| error.at(path.display());
-        let functions = Hdf5Functions::load(path).map_err(place)?;
-        let version = functions.version().map_err(place)?;
-        if version < OLDEST {
-            let [major, minor, release] = version;
-            let what = format!("is version {major}.{minor}.{release}, older than 1.10");
-            return Err(place(Error::unsupported(what)));
-        }
+        let library = Hdf5Library::load_global(path).map_err(place)?;
+        let version = library.version();
+        let calls = Hdf5Calls::new(library).map_err(place)?;
+        calls.start().map_err(|error| place(with_named_plugins(error)))?;
         for folder in filter_folders(path) {
             // Where it cannot be added, its filters are missing: an error says so when one is needed.
-            let _ = c_path(&folder).and_then(|folder| functions.add_plugin_folder(&folder));
+            let _ = c_path(&folder).and_then(|folder| calls.add_plugin_folder(&folder));
         }
         let connector =
-            named_connector().filter(|name| c_name(name).is_ok_and(|name| functions.has_connector(&name)));
-        Ok(Self { functions, version, connector })
+            named_connector().filter(|name| c_name(name).is_ok_and(|name| calls.has_connector(&name)));
+        Ok(Self { calls, version, connector })
     }
 
     /// Version and path, for reports.
     pub(crate) fn describe(&self) -> String {
         let [major, minor, release] = self.version;
-        format!("libhdf5 {major}.{minor}.{release} at {}", self.functions.path().display())
+        format!("libhdf5 {major}.{minor}.{release} at {}", self.calls.library().path().display())
     }
 
     /// The error for what the library refused, in its own words.
     pub(crate) fn error(&self, what: &str) -> Error {
-        let said = self.functions.last_error();
+        let said = self.calls.last_error();
         let kind = match &said {
             Some(said) if said.contains("errno = 28") || said.contains("errno = 122") => ErrorKind::Full,
             Some(said) if said.contains("errno = 13") => ErrorKind::Denied,
@@ -90,46 +73,25 @@ impl RuntimeHdf5 {
     }
 
     /// Takes over an identifier that the library has made.
-    pub(crate) fn own(&self, id: Hdf5Id, close: CloseFunction, what: &str) -> Result<OpenId<'_>> {
-        if id < 0 { Err(self.error(what)) } else { Ok(OpenId { id, library: self, close }) }
+    pub(crate) fn own(&self, id: hid_t, close: CloseCall, what: &str) -> Result<OpenId<'_>> {
+        OpenId::new(&self.calls, id, close).ok_or_else(|| self.error(what))
     }
 
     /// A new property list of the class that the library keeps in the variable `class`.
     pub(crate) fn list(&self, class: &str) -> Result<OpenId<'_>> {
-        let class = self.functions.constant(class)?;
-        self.own(self.functions.list_create(class), Hdf5Functions::list_close, "no property list")
+        let class = self.calls.constant(class)?;
+        self.own(self.calls.list_create(class), Hdf5Calls::list_close, "no property list")
     }
 }
 
-/// What closes an identifier.
-type CloseFunction = fn(&Hdf5Functions, Hdf5Id) -> c_int;
-
-/// An identifier, closed when it goes.
-pub(crate) struct OpenId<'a> {
-    pub(crate) id: Hdf5Id,
-    library: &'a RuntimeHdf5,
-    close: CloseFunction,
-}
-
-impl OpenId<'_> {
-    /// Closes it and says whether that went well: a file's last bytes are written by then.
-    pub(crate) fn close(self, what: &str) -> Result<()> {
-        let (library, answer) = (self.library, (self.close)(&self.library.functions, self.id));
-        std::mem::forget(self);
-        library.check(answer, what)
-    }
-
-    /// Leaves it open: another owner closes it.
-    pub(crate) fn leave(self) -> Hdf5Id {
-        let id = self.id;
-        std::mem::forget(self);
-        id
-    }
-}
-
-impl Drop for OpenId<'_> {
-    fn drop(&mut self) {
-        (self.close)(&self.library.functions, self.id);
+/// The error for a library that does not start, with what of the environment it may not find.
+fn with_named_plugins(error: Error) -> Error {
+    let names = ["HDF5_VOL_CONNECTOR", "HDF5_DRIVER"];
+    let set: Vec<String> =
+        names.iter().filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?))).collect();
+    match set.is_empty() {
+        true => error,
+        false => error.hint(format!("{}: is it in HDF5_PLUGIN_PATH?", set.join(", "))),
     }
 }
 

@@ -9,12 +9,16 @@ use std::{
 };
 
 use forebay::{Error, ErrorKind, Result};
+use forebay_libhdf5::{
+    Hdf5Calls, HyperslabTransfer, OpenId,
+    calls::NO_SHAPE,
+    hdf5_types::{H5P_DEFAULT, hid_t},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hdf5_ffi::{DEFAULT, Hdf5Functions, Hdf5Id, HyperslabTransfer, NO_SHAPE},
     parallel_access::MpiIo,
-    runtime_hdf5::{OpenId, RuntimeHdf5, c_name, c_path},
+    runtime_hdf5::{RuntimeHdf5, c_name, c_path},
 };
 
 /// Which files samples are read from, and how; plain data.
@@ -59,13 +63,13 @@ pub(crate) struct HyperslabReader {
     setup: ReaderSetup,
     files: Vec<CString>,
     records: Vec<CString>,
-    memory_type: Hdf5Id,
+    memory_type: hid_t,
     element_len: usize,
     /// Property lists of files and of reads; the default where nothing is asked for.
-    access: Hdf5Id,
-    transfer: Hdf5Id,
+    access: hid_t,
+    transfer: hid_t,
     /// The file that was read last, where it stays open.
-    open: Option<(u32, Hdf5Id)>,
+    open: Option<(u32, hid_t)>,
     /// For samples that are longer than what the trainer is handed.
     spare: Vec<u8>,
 }
@@ -75,10 +79,10 @@ impl HyperslabReader {
     pub(crate) fn new(library: RuntimeHdf5, setup: ReaderSetup) -> Result<Self> {
         let files = setup.files.iter().map(|path| c_path(path)).collect::<Result<_>>()?;
         let records = setup.records.iter().map(|name| c_name(name)).collect::<Result<_>>()?;
-        let memory_type = library.functions.constant(&setup.memory_type)?;
-        let element_len = library.functions.type_len(memory_type);
+        let memory_type = library.calls.constant(&setup.memory_type)?;
+        let element_len = library.calls.type_len(memory_type);
         let (access, transfer) =
-            setup.mpi_io.map_or(Ok((DEFAULT, DEFAULT)), |mpi_io| library.parallel_lists(mpi_io))?;
+            setup.mpi_io.map_or(Ok((H5P_DEFAULT, H5P_DEFAULT)), |mpi_io| library.parallel_lists(mpi_io))?;
         Ok(Self {
             access,
             transfer,
@@ -130,7 +134,7 @@ impl HyperslabReader {
     /// Reads what each data set has of a record.
     fn read_parts(
         &self,
-        file: Hdf5Id,
+        file: hid_t,
         record: u32,
         into: &mut [u8],
         spare: &mut Vec<u8>,
@@ -147,28 +151,28 @@ impl HyperslabReader {
     }
 
     /// The open file number `file`.
-    fn file(&mut self, file: u32) -> Result<Hdf5Id> {
+    fn file(&mut self, file: u32) -> Result<hid_t> {
         match self.open {
             Some((number, id)) if number == file => return Ok(id),
             Some(_) => self.close_kept()?,
             None => {}
         }
-        let id = self.library.functions.file_open(&self.files[file as usize], self.access);
-        Ok(self.library.own(id, Hdf5Functions::file_close, "cannot be opened")?.leave())
+        let id = self.library.calls.file_open(&self.files[file as usize], self.access);
+        Ok(self.library.own(id, Hdf5Calls::file_close, "cannot be opened")?.leave())
     }
 
     /// Closes the file, or keeps it for the next sample.
-    fn done_with(&mut self, file: u32, id: Hdf5Id) -> Result<()> {
+    fn done_with(&mut self, file: u32, id: hid_t) -> Result<()> {
         if self.setup.keeps_open {
             self.open = Some((file, id));
             return Ok(());
         }
-        self.library.check(self.library.functions.file_close(id), "cannot be closed")
+        self.library.check(self.library.calls.file_close(id), "cannot be closed")
     }
 
     fn close_kept(&mut self) -> Result<()> {
         match self.open.take() {
-            Some((_, id)) => self.library.check(self.library.functions.file_close(id), "cannot be closed"),
+            Some((_, id)) => self.library.check(self.library.calls.file_close(id), "cannot be closed"),
             None => Ok(()),
         }
     }
@@ -176,18 +180,17 @@ impl HyperslabReader {
     /// Reads a record of one data set; without one it selects nothing, for other ranks' sake.
     fn read_part(
         &self,
-        file: Hdf5Id,
+        file: hid_t,
         name: &CString,
         record: Option<u32>,
         into: &mut [u8],
         spare: &mut Vec<u8>,
     ) -> Result<PartRead> {
-        let (library, functions) = (&self.library, &self.library.functions);
+        let (library, calls) = (&self.library, &self.library.calls);
         let data = self.data(file, name)?;
-        let space =
-            library.own(functions.data_space(data.id), Hdf5Functions::space_close, "no data space")?;
+        let space = library.own(calls.data_space(data.id()), Hdf5Calls::space_close, "no data space")?;
         let (mut count, mut start) = (NO_SHAPE, NO_SHAPE);
-        let ndim = functions.space_shape(space.id, &mut count).len();
+        let ndim = calls.space_shape(space.id(), &mut count).len();
         if let Some(record) = record
             && (ndim == 0 || u64::from(record) >= count[0])
         {
@@ -196,14 +199,11 @@ impl HyperslabReader {
                 .hint("generate the files anew, or ask for fewer samples per file"));
         }
         (start[0], count[0]) = (u64::from(record.unwrap_or(0)), 1);
-        let memory = library.own(
-            functions.space_create(&count[..ndim]),
-            Hdf5Functions::space_close,
-            "no data space",
-        )?;
+        let memory =
+            library.own(calls.space_create(&count[..ndim]), Hdf5Calls::space_close, "no data space")?;
         let selected = match record {
-            Some(_) => functions.space_select(space.id, &start[..ndim], &count[..ndim]),
-            None => functions.space_select_none(space.id).min(functions.space_select_none(memory.id)),
+            Some(_) => calls.space_select(space.id(), &start[..ndim], None, &count[..ndim]),
+            None => calls.space_select_none(space.id()).min(calls.space_select_none(memory.id())),
         };
         library.check(selected, "no such record")?;
         if record.is_none() {
@@ -213,8 +213,8 @@ impl HyperslabReader {
         let len = usize::try_from(elements).unwrap_or(usize::MAX).saturating_mul(self.element_len);
         let transfer = HyperslabTransfer {
             memory_type: self.memory_type,
-            memory_space: memory.id,
-            file_space: space.id,
+            memory_space: memory.id(),
+            file_space: space.id(),
             list: self.transfer,
         };
         let is_longer = len > into.len();
@@ -223,7 +223,7 @@ impl HyperslabReader {
         }
         let target = if is_longer { &mut spare[..len] } else { &mut into[..len] };
         let began = Instant::now();
-        let answer = functions.data_read(data.id, &transfer, target);
+        let answer = calls.data_read(data.id(), &transfer, target);
         let read = began.elapsed();
         library.check(answer, "a record cannot be read")?;
         if is_longer {
@@ -233,12 +233,12 @@ impl HyperslabReader {
         Ok(PartRead { len, read })
     }
 
-    fn data(&self, file: Hdf5Id, name: &CString) -> Result<OpenId<'_>> {
-        let id = self.library.functions.data_open(file, name);
+    fn data(&self, file: hid_t, name: &CString) -> Result<OpenId<'_>> {
+        let id = self.library.calls.data_open(file, name, H5P_DEFAULT);
         if id < 0 {
             return Err(Error::new(ErrorKind::NotFound, format!("has no data set {name:?}")));
         }
-        self.library.own(id, Hdf5Functions::data_close, "")
+        self.library.own(id, Hdf5Calls::data_close, "")
     }
 }
 
@@ -247,8 +247,8 @@ impl Drop for HyperslabReader {
         // Read only: nothing is lost.
         let _ = self.close_kept();
         // They hold communicators, which cannot be given back any more once MPI is finalised.
-        for list in [self.access, self.transfer].into_iter().filter(|list| *list != DEFAULT) {
-            self.library.functions.list_close(list);
+        for list in [self.access, self.transfer].into_iter().filter(|list| *list != H5P_DEFAULT) {
+            self.library.calls.list_close(list);
         }
     }
 }

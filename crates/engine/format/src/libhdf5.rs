@@ -1,22 +1,14 @@
 //! libhdf5, found at run time: it reads what forebay itself cannot.
 //!
 //! ```text
-//! find ─► load (a copy of its own) ─► ffi ─► library (one lock) ─► memory (types) ─► values ─► Array
+//! Hdf5Calls (a copy of its own) ─► library (one lock) ─► memory (types) ─► values ─► Array
 //! ```
 //!
 //! libhdf5 is not thread safe: a read holds the one lock of the process until it is done, however long it takes. What it
 //! opened stays open for the next read (`recent`); a forked child loads a copy for itself, as the lock and the library may be
 //! in use by a thread that the child does not have.
 
-#[path = "../../libhdf5/src/arena.rs"]
-mod arena;
-#[path = "../../libhdf5/src/calls.rs"]
-mod ffi;
-#[path = "../../libhdf5/src/find.rs"]
-mod find;
 mod library;
-#[path = "../../libhdf5/src/load.rs"]
-mod load;
 mod memory;
 mod read;
 mod recent;
@@ -36,14 +28,6 @@ pub fn libhdf5_version() -> Option<String> {
 /// As [`libhdf5_version`], or why there is none and what helps.
 pub fn find_libhdf5() -> Result<String> {
     library::find_version()
-}
-
-/// Paths of libhdf5 to try, the best first: the one that `FOREBAY_LIBHDF5` names, or those that are found.
-pub fn libhdf5_paths() -> Result<Vec<std::path::PathBuf>> {
-    match find::candidates()? {
-        find::Candidates::Named(path) => Ok(vec![path]),
-        find::Candidates::Found(paths) => Ok(paths),
-    }
 }
 
 /// libhdf5, where one is found.

@@ -11,7 +11,7 @@ const UNIT_BYTES: usize = size_of::<u128>();
 
 /// Memory lent to the library up to a limit, taken back all at once.
 #[derive(Debug)]
-pub(super) struct LibraryArena {
+pub struct LibraryArena {
     /// By the address of their first byte.
     blocks: BTreeMap<usize, Vec<u128>>,
     /// Where the last block has room, and how many units.
@@ -21,17 +21,17 @@ pub(super) struct LibraryArena {
 
 impl LibraryArena {
     /// An arena of at most `most_bytes`.
-    pub(super) fn new(most_bytes: usize) -> Self {
+    pub fn new(most_bytes: usize) -> Self {
         Self { blocks: BTreeMap::new(), room: (0, 0), left_bytes: most_bytes }
     }
 
     /// True when the library was refused memory.
-    pub(super) fn is_spent(&self) -> bool {
+    pub fn is_spent(&self) -> bool {
         self.left_bytes == 0
     }
 
     /// The bytes from `address` to the end of its block, if they are in here.
-    pub(super) fn at_address(&self, address: usize) -> Option<&[u8]> {
+    pub fn at_address(&self, address: usize) -> Option<&[u8]> {
         let (start, block) = self.blocks.range(..=address).next_back()?;
         bytes(block).get(address - start..)
     }
@@ -61,14 +61,14 @@ impl LibraryArena {
     ///
     /// # Safety
     /// `arena` must point to an `Arena` that nobody else uses meanwhile.
-    pub(super) unsafe extern "C" fn alloc(len: usize, arena: *mut c_void) -> *mut c_void {
+    pub(crate) unsafe extern "C" fn alloc(len: usize, arena: *mut c_void) -> *mut c_void {
         // SAFETY: the caller guarantees it.
         let arena = unsafe { &mut *arena.cast::<Self>() };
         arena.take(len).map_or(std::ptr::null_mut(), std::ptr::with_exposed_provenance_mut)
     }
 
     /// The library's return of memory (`H5MM_free_t`): it all goes when the arena goes.
-    pub(super) unsafe extern "C" fn free(_memory: *mut c_void, _arena: *mut c_void) {}
+    pub(crate) unsafe extern "C" fn free(_memory: *mut c_void, _arena: *mut c_void) {}
 }
 
 fn bytes(block: &[u128]) -> &[u8] {

@@ -1,4 +1,4 @@
-//! The calls of libhdf5 that are used, with its own signatures.
+//! The calls of a libhdf5 by which files are written and read, with its own signatures.
 //!
 //! Identifiers are numbers that the library checks at every call, so calls that take numbers alone are safe
 //! whatever they are given. Calls that take memory are wrapped one by one.
@@ -10,76 +10,90 @@ use std::{
     ptr,
 };
 
-use forebay_process::{Error, ErrorKind, Result};
+use forebay_process::{Error, Result};
 
-use super::{arena::LibraryArena, load::Loaded};
+use crate::{
+    arena::LibraryArena,
+    functions::hdf5_functions,
+    hdf5_types::{H5P_DEFAULT, hid_t},
+    library::Hdf5Library,
+};
 
-/// What the library calls `hid_t`, since 1.10.
-pub(super) type Hid = i64;
+/// Identifiers are 64 bits wide from this version on.
+const OLDEST: [u32; 3] = [1, 10, 0];
 
-/// `H5P_DEFAULT`, `H5S_ALL` and `H5E_DEFAULT` alike.
-pub(super) const DEFAULT: Hid = 0;
+/// `H5F_ACC_TRUNC`.
+const TRUNCATE: c_uint = 2;
 
-macro_rules! calls {
-    ($($name:ident ( $($argument:ident : $kind:ty),* ) -> $answer:ty = $symbol:literal;)*) => {
-        /// Calls that take numbers and give a number.
-        struct Plain { $($name: unsafe extern "C" fn($($kind),*) -> $answer,)* }
+/// The most axes that HDF5 allows.
+const MOST_AXES: usize = 32;
 
-        impl Plain {
-            fn new(loaded: &Loaded) -> Result<Self> {
-                // SAFETY: every type below is the signature that the headers of 1.10 to 2.2 give the symbol.
-                unsafe { Ok(Self { $($name: symbol(loaded, $symbol)?,)* }) }
-            }
+/// Lengths of axes, as [`Hdf5Calls::space_shape`] fills them.
+pub const NO_SHAPE: [u64; MOST_AXES] = [0; MOST_AXES];
+
+macro_rules! number_calls {
+    ($($name:ident ( $($argument:ident : $kind:ty),* ) -> $answer:ty = $symbol:ident;)*) => {
+        hdf5_functions! {
+            /// Functions that take numbers and give a number.
+            struct NumberFunctions { $(fn $symbol($($kind),*) -> $answer;)* }
         }
 
-        impl Calls {
-            $(pub(super) fn $name(&self, $($argument: $kind),*) -> $answer {
-                // SAFETY: the arguments are numbers; the library answers a wrong one with a negative number.
-                unsafe { (self.plain.$name)($($argument),*) }
-            })*
+        impl Hdf5Calls {
+            $(
+                #[doc = concat!("`", stringify!($symbol), "`.")]
+                pub fn $name(&self, $($argument: $kind),*) -> $answer {
+                    // SAFETY: the arguments are numbers; the library answers a wrong one with a negative number.
+                    unsafe { (self.numbers.$symbol)($($argument),*) }
+                }
+            )*
         }
     };
 }
 
-calls! {
-    open() -> c_int = "H5open";
-    dont_atexit() -> c_int = "H5dont_atexit";
-    file_close(id: Hid) -> c_int = "H5Fclose";
-    data_close(id: Hid) -> c_int = "H5Dclose";
-    space_close(id: Hid) -> c_int = "H5Sclose";
-    type_close(id: Hid) -> c_int = "H5Tclose";
-    list_close(id: Hid) -> c_int = "H5Pclose";
-    data_space(id: Hid) -> Hid = "H5Dget_space";
-    data_type(id: Hid) -> Hid = "H5Dget_type";
-    space_ndim(id: Hid) -> c_int = "H5Sget_simple_extent_ndims";
-    space_kind(id: Hid) -> c_int = "H5Sget_simple_extent_type";
-    space_selected(id: Hid) -> i64 = "H5Sget_select_npoints";
-    type_class(id: Hid) -> c_int = "H5Tget_class";
-    type_len(id: Hid) -> usize = "H5Tget_size";
-    type_sign(id: Hid) -> c_int = "H5Tget_sign";
-    type_order(id: Hid) -> c_int = "H5Tget_order";
-    type_precision(id: Hid) -> usize = "H5Tget_precision";
-    type_bias(id: Hid) -> usize = "H5Tget_ebias";
-    type_charset(id: Hid) -> c_int = "H5Tget_cset";
-    type_is_variable_text(id: Hid) -> c_int = "H5Tis_variable_str";
-    type_super(id: Hid) -> Hid = "H5Tget_super";
-    type_copy(id: Hid) -> Hid = "H5Tcopy";
-    type_create(class: c_int, len: usize) -> Hid = "H5Tcreate";
-    type_sequence(item: Hid) -> Hid = "H5Tvlen_create";
-    type_array_ndim(id: Hid) -> c_int = "H5Tget_array_ndims";
-    type_member_count(id: Hid) -> c_int = "H5Tget_nmembers";
-    type_member(id: Hid, index: c_uint) -> Hid = "H5Tget_member_type";
-    type_member_offset(id: Hid, index: c_uint) -> usize = "H5Tget_member_offset";
-    type_set_len(id: Hid, len: usize) -> c_int = "H5Tset_size";
-    type_set_order(id: Hid, order: c_int) -> c_int = "H5Tset_order";
-    type_set_precision(id: Hid, bits: usize) -> c_int = "H5Tset_precision";
-    type_set_bias(id: Hid, bias: usize) -> c_int = "H5Tset_ebias";
-    type_set_fields(id: Hid, sign: usize, exponent: usize, exponent_len: usize, mantissa: usize, mantissa_len: usize)
-        -> c_int = "H5Tset_fields";
-    type_set_padding(id: Hid, padding: c_int) -> c_int = "H5Tset_strpad";
-    type_set_charset(id: Hid, charset: c_int) -> c_int = "H5Tset_cset";
-    list_create(class: Hid) -> Hid = "H5Pcreate";
-    list_set_plain_driver(id: Hid) -> c_int = "H5Pset_fapl_sec2";
+number_calls! {
+    open() -> c_int = H5open;
+    dont_atexit() -> c_int = H5dont_atexit;
+    file_close(id: hid_t) -> c_int = H5Fclose;
+    data_close(id: hid_t) -> c_int = H5Dclose;
+    space_close(id: hid_t) -> c_int = H5Sclose;
+    type_close(id: hid_t) -> c_int = H5Tclose;
+    list_close(id: hid_t) -> c_int = H5Pclose;
+    group_close(id: hid_t) -> c_int = H5Gclose;
+    data_space(id: hid_t) -> hid_t = H5Dget_space;
+    data_type(id: hid_t) -> hid_t = H5Dget_type;
+    space_ndim(id: hid_t) -> c_int = H5Sget_simple_extent_ndims;
+    space_kind(id: hid_t) -> c_int = H5Sget_simple_extent_type;
+    space_selected(id: hid_t) -> i64 = H5Sget_select_npoints;
+    space_select_none(id: hid_t) -> c_int = H5Sselect_none;
+    type_class(id: hid_t) -> c_int = H5Tget_class;
+    type_len(id: hid_t) -> usize = H5Tget_size;
+    type_sign(id: hid_t) -> c_int = H5Tget_sign;
+    type_order(id: hid_t) -> c_int = H5Tget_order;
+    type_precision(id: hid_t) -> usize = H5Tget_precision;
+    type_bias(id: hid_t) -> usize = H5Tget_ebias;
+    type_charset(id: hid_t) -> c_int = H5Tget_cset;
+    type_is_variable_text(id: hid_t) -> c_int = H5Tis_variable_str;
+    type_super(id: hid_t) -> hid_t = H5Tget_super;
+    type_copy(id: hid_t) -> hid_t = H5Tcopy;
+    type_create(class: c_int, len: usize) -> hid_t = H5Tcreate;
+    type_sequence(item: hid_t) -> hid_t = H5Tvlen_create;
+    type_array_ndim(id: hid_t) -> c_int = H5Tget_array_ndims;
+    type_member_count(id: hid_t) -> c_int = H5Tget_nmembers;
+    type_member(id: hid_t, index: c_uint) -> hid_t = H5Tget_member_type;
+    type_member_offset(id: hid_t, index: c_uint) -> usize = H5Tget_member_offset;
+    type_set_len(id: hid_t, len: usize) -> c_int = H5Tset_size;
+    type_set_order(id: hid_t, order: c_int) -> c_int = H5Tset_order;
+    type_set_precision(id: hid_t, bits: usize) -> c_int = H5Tset_precision;
+    type_set_bias(id: hid_t, bias: usize) -> c_int = H5Tset_ebias;
+    type_set_fields(id: hid_t, sign: usize, exponent: usize, exponent_len: usize, mantissa: usize, mantissa_len: usize)
+        -> c_int = H5Tset_fields;
+    type_set_padding(id: hid_t, padding: c_int) -> c_int = H5Tset_strpad;
+    type_set_charset(id: hid_t, charset: c_int) -> c_int = H5Tset_cset;
+    list_create(class: hid_t) -> hid_t = H5Pcreate;
+    list_set_plain_driver(id: hid_t) -> c_int = H5Pset_fapl_sec2;
+    list_set_deflate(id: hid_t, level: c_uint) -> c_int = H5Pset_deflate;
+    list_set_version_bounds(id: hid_t, low: c_int, high: c_int) -> c_int = H5Pset_libver_bounds;
+    filter_available(filter: c_int) -> c_int = H5Zfilter_avail;
 }
 
 type Alloc = unsafe extern "C" fn(usize, *mut c_void) -> *mut c_void;
@@ -88,9 +102,9 @@ type Free = unsafe extern "C" fn(*mut c_void, *mut c_void);
 /// One entry of the error stack (`H5E_error2_t`).
 #[repr(C)]
 struct ErrorStackEntry {
-    class: Hid,
-    major: Hid,
-    minor: Hid,
+    class: hid_t,
+    major: hid_t,
+    minor: hid_t,
     line: c_uint,
     function: *const c_char,
     file: *const c_char,
@@ -98,131 +112,130 @@ struct ErrorStackEntry {
 }
 
 type Visit = unsafe extern "C" fn(c_uint, *const ErrorStackEntry, *mut c_void) -> c_int;
+type Report = Option<unsafe extern "C" fn(hid_t, *mut c_void) -> c_int>;
 
-/// The library's calls. A thread that has them holds the lock.
-pub(super) struct Calls {
-    plain: Plain,
-    loaded: Loaded,
-    walk_errors: unsafe extern "C" fn(Hid, c_int, Visit, *mut c_void) -> c_int,
-    file_open: unsafe extern "C" fn(*const c_char, c_uint, Hid) -> Hid,
-    data_open: unsafe extern "C" fn(Hid, *const c_char, Hid) -> Hid,
-    data_read: unsafe extern "C" fn(Hid, Hid, Hid, Hid, Hid, *mut c_void) -> c_int,
-    space_shape: unsafe extern "C" fn(Hid, *mut u64, *mut u64) -> c_int,
-    space_create: unsafe extern "C" fn(c_int, *const u64, *const u64) -> Hid,
-    space_select: unsafe extern "C" fn(Hid, c_int, *const u64, *const u64, *const u64, *const u64) -> c_int,
-    type_fields:
-        unsafe extern "C" fn(Hid, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> c_int,
-    type_member_name: unsafe extern "C" fn(Hid, c_uint) -> *mut c_char,
-    type_insert: unsafe extern "C" fn(Hid, *const c_char, usize, Hid) -> c_int,
-    type_array_shape: unsafe extern "C" fn(Hid, *mut u64) -> c_int,
-    type_array: unsafe extern "C" fn(Hid, c_uint, *const u64) -> Hid,
-    free: unsafe extern "C" fn(*mut c_void) -> c_int,
-    list_set_prefix: unsafe extern "C" fn(Hid, *const c_char) -> c_int,
-    list_set_memory: unsafe extern "C" fn(Hid, Alloc, *mut c_void, Free, *mut c_void) -> c_int,
+hdf5_functions! {
+    /// Functions that take memory.
+    struct MemoryFunctions {
+        fn H5Ewalk2(hid_t, c_int, Visit, *mut c_void) -> c_int;
+        fn H5Eset_auto2(hid_t, Report, *mut c_void) -> c_int;
+        fn H5Fopen(*const c_char, c_uint, hid_t) -> hid_t;
+        fn H5Fcreate(*const c_char, c_uint, hid_t, hid_t) -> hid_t;
+        fn H5Gcreate2(hid_t, *const c_char, hid_t, hid_t, hid_t) -> hid_t;
+        fn H5Gopen2(hid_t, *const c_char, hid_t) -> hid_t;
+        fn H5Dopen2(hid_t, *const c_char, hid_t) -> hid_t;
+        fn H5Dcreate2(hid_t, *const c_char, hid_t, hid_t, hid_t, hid_t, hid_t) -> hid_t;
+        fn H5Dread(hid_t, hid_t, hid_t, hid_t, hid_t, *mut c_void) -> c_int;
+        fn H5Dwrite(hid_t, hid_t, hid_t, hid_t, hid_t, *const c_void) -> c_int;
+        fn H5Sget_simple_extent_dims(hid_t, *mut u64, *mut u64) -> c_int;
+        fn H5Screate_simple(c_int, *const u64, *const u64) -> hid_t;
+        fn H5Sselect_hyperslab(hid_t, c_int, *const u64, *const u64, *const u64, *const u64) -> c_int;
+        fn H5Tget_fields(hid_t, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> c_int;
+        fn H5Tget_member_name(hid_t, c_uint) -> *mut c_char;
+        fn H5Tinsert(hid_t, *const c_char, usize, hid_t) -> c_int;
+        fn H5Tget_array_dims2(hid_t, *mut u64) -> c_int;
+        fn H5Tarray_create2(hid_t, c_uint, *const u64) -> hid_t;
+        fn H5free_memory(*mut c_void) -> c_int;
+        fn H5Pset_efile_prefix(hid_t, *const c_char) -> c_int;
+        fn H5Pset_vlen_mem_manager(hid_t, Option<Alloc>, *mut c_void, Option<Free>, *mut c_void) -> c_int;
+        fn H5Pset_chunk(hid_t, c_int, *const u64) -> c_int;
+        fn H5Pset_filter(hid_t, c_int, c_uint, usize, *const c_uint) -> c_int;
+    }
 }
 
-/// # Safety
-/// `T` must be the type that the library gives the symbol `name`.
-unsafe fn symbol<T: Copy>(loaded: &Loaded, name: &str) -> Result<T> {
-    // SAFETY: the caller guarantees the type.
-    let found = unsafe { loaded.library.get::<T>(name) };
-    found.map(|symbol| *symbol).map_err(|_| Error::new(ErrorKind::Unsupported, format!("has no {name}")))
+hdf5_functions! {
+    /// A function of 1.10.7 and of 1.12 on.
+    struct LockingFunction {
+        fn H5Pset_file_locking(hid_t, bool, bool) -> c_int;
+    }
 }
 
-/// The version of a loaded library: major, minor, release.
-pub(super) fn version(loaded: &Loaded) -> Result<[c_uint; 3]> {
-    type Version = unsafe extern "C" fn(*mut c_uint, *mut c_uint, *mut c_uint) -> c_int;
-    let [mut major, mut minor, mut release] = [0; 3];
-    // SAFETY: `H5get_libversion` has had this signature since 1.0, and fills the three numbers.
-    unsafe {
-        symbol::<Version>(loaded, "H5get_libversion")?(&raw mut major, &raw mut minor, &raw mut release)
-    };
-    Ok([major, minor, release])
+hdf5_functions! {
+    /// Functions of 1.12 on, which have connectors.
+    struct ConnectorFunctions {
+        fn H5VLget_connector_id_by_name(*const c_char) -> hid_t;
+        fn H5VLis_connector_registered_by_name(*const c_char) -> c_int;
+        fn H5Pset_vol(hid_t, hid_t, *const c_void) -> c_int;
+        fn H5VLclose(hid_t) -> c_int;
+    }
 }
 
-impl Calls {
-    /// The calls of a library of 1.10 or later, its messages silenced.
-    pub(super) fn new(loaded: Loaded) -> Result<Self> {
-        type Report = Option<unsafe extern "C" fn(Hid, *mut c_void) -> c_int>;
-        // SAFETY: every field's type is the signature that the headers of 1.10 to 2.2 give the symbol.
-        let calls = unsafe {
-            Self {
-                plain: Plain::new(&loaded)?,
-                walk_errors: symbol(&loaded, "H5Ewalk2")?,
-                file_open: symbol(&loaded, "H5Fopen")?,
-                data_open: symbol(&loaded, "H5Dopen2")?,
-                data_read: symbol(&loaded, "H5Dread")?,
-                space_shape: symbol(&loaded, "H5Sget_simple_extent_dims")?,
-                space_create: symbol(&loaded, "H5Screate_simple")?,
-                space_select: symbol(&loaded, "H5Sselect_hyperslab")?,
-                type_fields: symbol(&loaded, "H5Tget_fields")?,
-                type_member_name: symbol(&loaded, "H5Tget_member_name")?,
-                type_insert: symbol(&loaded, "H5Tinsert")?,
-                type_array_shape: symbol(&loaded, "H5Tget_array_dims2")?,
-                type_array: symbol(&loaded, "H5Tarray_create2")?,
-                free: symbol(&loaded, "H5free_memory")?,
-                list_set_prefix: symbol(&loaded, "H5Pset_efile_prefix")?,
-                list_set_memory: symbol(&loaded, "H5Pset_vlen_mem_manager")?,
-                loaded,
-            }
-        };
-        // Threads may still read while the process ends; the system takes back all there is.
-        calls.dont_atexit();
-        if calls.open() < 0 {
-            return Err(Error::new(ErrorKind::Unsupported, "does not start"));
+hdf5_functions! {
+    /// A function of 1.14 on.
+    struct DriverFunction {
+        fn H5FDis_driver_registered_by_name(*const c_char) -> c_int;
+    }
+}
+
+hdf5_functions! {
+    /// A function of 2.0 on.
+    struct ComplexFunction {
+        fn H5Tcomplex_create(hid_t) -> hid_t;
+    }
+}
+
+hdf5_functions! {
+    /// A function of 1.10.1 on.
+    struct PluginPathFunction {
+        fn H5PLappend(*const c_char) -> c_int;
+    }
+}
+
+/// The calls of one libhdf5. It is not thread safe in common builds: one thread at a time calls it.
+pub struct Hdf5Calls {
+    numbers: NumberFunctions,
+    memory: MemoryFunctions,
+    library: Hdf5Library,
+}
+
+impl std::fmt::Debug for Hdf5Calls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "libhdf5 at {}", self.library.path().display())
+    }
+}
+
+impl Hdf5Calls {
+    /// The calls of a library of 1.10 or later, which is not called yet.
+    pub fn new(library: Hdf5Library) -> Result<Self> {
+        let version = library.version();
+        if version < OLDEST {
+            let [major, minor, release] = version;
+            let what = format!("is version {major}.{minor}.{release}, older than 1.10");
+            return Err(Error::unsupported(what));
+        }
+        Ok(Self {
+            numbers: NumberFunctions::load(&library)?,
+            memory: MemoryFunctions::load(&library)?,
+            library,
+        })
+    }
+
+    /// Starts the library, which prints no messages of its own from then on.
+    pub fn start(&self) -> Result<()> {
+        // It says itself why not, on stderr; nothing else may be called then.
+        if self.open() < 0 {
+            return Err(Error::unsupported("does not start"));
         }
         // SAFETY: a null function is the documented way to silence the default error stack.
-        unsafe {
-            let silence: unsafe extern "C" fn(Hid, Report, *mut c_void) -> c_int =
-                symbol(&calls.loaded, "H5Eset_auto2")?;
-            silence(DEFAULT, None, ptr::null_mut());
-        }
-        Ok(calls)
-    }
-
-    /// Where the library lies.
-    pub(super) fn path(&self) -> &std::path::Path {
-        &self.loaded.path
-    }
-
-    /// The identifier that the library keeps in the variable `name`.
-    pub(super) fn constant(&self, name: &str) -> Result<Hid> {
-        // SAFETY: all symbols that end in `_g` are variables of type `hid_t`, set once by `H5open`.
-        unsafe { symbol::<*const Hid>(&self.loaded, name).map(|at| *at) }
-    }
-
-    /// True when the library knows how not to lock files: one that it keeps open would keep writers away.
-    pub(super) fn leaves_files_unlocked(&self) -> bool {
-        type Locking = unsafe extern "C" fn(Hid, bool, bool) -> c_int;
-        // SAFETY: the signature is that of 1.10.7 and 1.12 on, where the symbol first appears; it is not called.
-        unsafe { symbol::<Locking>(&self.loaded, "H5Pset_file_locking") }.is_ok()
-    }
-
-    /// Asks that files not be locked, where the library knows how; and that no plug-in stand in for it.
-    pub(super) fn prepare_access(&self, list: Hid) -> Result<()> {
-        type Locking = unsafe extern "C" fn(Hid, bool, bool) -> c_int;
-        type Find = unsafe extern "C" fn(*const c_char) -> Hid;
-        type Set = unsafe extern "C" fn(Hid, Hid, *const c_void) -> c_int;
-        type Close = unsafe extern "C" fn(Hid) -> c_int;
-        self.list_set_plain_driver(list);
-        // SAFETY: the signatures are those of 1.10.7 and 1.12 on, where the symbols first appear; `native` needs
-        // no information of its own, so that pointer may be null.
-        unsafe {
-            if let Ok(lock) = symbol::<Locking>(&self.loaded, "H5Pset_file_locking") {
-                lock(list, false, true);
-            }
-            let Ok(find) = symbol::<Find>(&self.loaded, "H5VLget_connector_id_by_name") else {
-                return Ok(());
-            };
-            let native = find(c"native".as_ptr());
-            symbol::<Set>(&self.loaded, "H5Pset_vol")?(list, native, ptr::null());
-            symbol::<Close>(&self.loaded, "H5VLclose")?(native);
-        }
+        unsafe { (self.memory.H5Eset_auto2)(H5P_DEFAULT, None, ptr::null_mut()) };
         Ok(())
     }
 
+    /// The library.
+    pub fn library(&self) -> &Hdf5Library {
+        &self.library
+    }
+
+    /// The identifier that the library keeps in the variable `name`, which ends in `_g`.
+    pub fn constant(&self, name: &str) -> Result<hid_t> {
+        let lacks = |_| Error::unsupported(format!("has no {name}"));
+        let at = self.library.require(&CString::new(name).map_err(lacks)?)?.cast::<hid_t>();
+        // SAFETY: all symbols that end in `_g` are variables of type `hid_t`, set once by `H5open`.
+        Ok(unsafe { *at.as_ref() })
+    }
+
     /// What the innermost entry of the error stack says.
-    pub(super) fn last_error(&self) -> Option<String> {
+    pub fn last_error(&self) -> Option<String> {
         unsafe extern "C" fn visit(index: c_uint, entry: *const ErrorStackEntry, text: *mut c_void) -> c_int {
             // SAFETY: the library lends a valid entry for the time of the call, `text` is the string below.
             let (entry, text) = unsafe { (&*entry, &mut *text.cast::<Option<String>>()) };
@@ -234,127 +247,255 @@ impl Calls {
         }
         let mut text: Option<String> = None;
         // SAFETY: `visit` has the signature of `H5E_walk2_t` and is given the pointer it expects; 0 is upwards.
-        unsafe { (self.walk_errors)(DEFAULT, 0, visit, (&raw mut text).cast()) };
+        unsafe { (self.memory.H5Ewalk2)(H5P_DEFAULT, 0, visit, (&raw mut text).cast()) };
         text
     }
 
-    pub(super) fn file_open(&self, path: &CStr, access: Hid) -> Hid {
+    /// True when the library knows how not to lock files: one that it keeps open would keep writers away.
+    pub fn leaves_files_unlocked(&self) -> bool {
+        LockingFunction::load(&self.library).is_ok()
+    }
+
+    /// Asks that files not be locked, where the library knows how; and that no plug-in stand in for it.
+    pub fn prepare_access(&self, list: hid_t) {
+        self.list_set_plain_driver(list);
+        if let Ok(locking) = LockingFunction::load(&self.library) {
+            // SAFETY: the arguments are numbers.
+            unsafe { (locking.H5Pset_file_locking)(list, false, true) };
+        }
+        let Ok(connectors) = ConnectorFunctions::load(&self.library) else { return };
+        // SAFETY: `native` needs no information of its own, so that pointer may be null.
+        unsafe {
+            let native = (connectors.H5VLget_connector_id_by_name)(c"native".as_ptr());
+            (connectors.H5Pset_vol)(list, native, ptr::null());
+            (connectors.H5VLclose)(native);
+        }
+    }
+
+    /// True when the VOL connector `name` is loaded; before 1.12 there are none.
+    pub fn has_connector(&self, name: &CStr) -> bool {
+        ConnectorFunctions::load(&self.library).is_ok_and(|connectors| {
+            // SAFETY: the name ends with a NUL.
+            unsafe { (connectors.H5VLis_connector_registered_by_name)(name.as_ptr()) > 0 }
+        })
+    }
+
+    /// True when the file driver `name` is loaded; before 1.14 drivers have no names.
+    pub fn has_driver(&self, name: &CStr) -> bool {
+        DriverFunction::load(&self.library).is_ok_and(|driver| {
+            // SAFETY: the name ends with a NUL.
+            unsafe { (driver.H5FDis_driver_registered_by_name)(name.as_ptr()) > 0 }
+        })
+    }
+
+    /// Adds a folder to those that plug-ins are looked for in, after those of `HDF5_PLUGIN_PATH`.
+    pub fn add_plugin_folder(&self, folder: &CStr) -> Result<c_int> {
+        let append = PluginPathFunction::load(&self.library)?.H5PLappend;
+        // SAFETY: the path ends with a NUL.
+        Ok(unsafe { append(folder.as_ptr()) })
+    }
+
+    /// Opens the file at `path`, for reading alone.
+    pub fn file_open(&self, path: &CStr, access: hid_t) -> hid_t {
         // SAFETY: `path` ends with a NUL; 0 asks for reading alone.
-        unsafe { (self.file_open)(path.as_ptr(), 0, access) }
+        unsafe { (self.memory.H5Fopen)(path.as_ptr(), 0, access) }
     }
 
-    pub(super) fn data_open(&self, file: Hid, name: &CStr, access: Hid) -> Hid {
+    /// Makes a new file at `path`; one that is there is emptied.
+    pub fn file_create(&self, path: &CStr, access: hid_t) -> hid_t {
+        // SAFETY: `path` ends with a NUL.
+        unsafe { (self.memory.H5Fcreate)(path.as_ptr(), TRUNCATE, H5P_DEFAULT, access) }
+    }
+
+    /// Makes the group `name`.
+    pub fn group_create(&self, file: hid_t, name: &CStr) -> hid_t {
+        let default = H5P_DEFAULT;
         // SAFETY: `name` ends with a NUL.
-        unsafe { (self.data_open)(file, name.as_ptr(), access) }
+        unsafe { (self.memory.H5Gcreate2)(file, name.as_ptr(), default, default, default) }
     }
 
-    /// The lengths of the axes.
-    pub(super) fn space_shape(&self, space: Hid) -> Vec<u64> {
-        let mut shape = vec![0; usize::try_from(self.space_ndim(space)).unwrap_or(0)];
-        // SAFETY: `shape` has room for as many axes as the space has; the longest lengths are not asked for.
-        unsafe { (self.space_shape)(space, shape.as_mut_ptr(), ptr::null_mut()) };
-        shape
+    /// Opens the group `name`.
+    pub fn group_open(&self, file: hid_t, name: &CStr) -> hid_t {
+        // SAFETY: `name` ends with a NUL.
+        unsafe { (self.memory.H5Gopen2)(file, name.as_ptr(), H5P_DEFAULT) }
     }
 
-    pub(super) fn space_create(&self, shape: &[u64]) -> Hid {
+    /// Opens the data set `name`.
+    pub fn data_open(&self, file: hid_t, name: &CStr, access: hid_t) -> hid_t {
+        // SAFETY: `name` ends with a NUL.
+        unsafe { (self.memory.H5Dopen2)(file, name.as_ptr(), access) }
+    }
+
+    /// Makes the data set `name`.
+    pub fn data_create(
+        &self,
+        file: hid_t,
+        name: &CStr,
+        dtype: hid_t,
+        space: hid_t,
+        creation: hid_t,
+    ) -> hid_t {
+        let default = H5P_DEFAULT;
+        // SAFETY: `name` ends with a NUL.
+        unsafe { (self.memory.H5Dcreate2)(file, name.as_ptr(), dtype, space, default, creation, default) }
+    }
+
+    /// The lengths of the axes, in `into`; how many there are.
+    pub fn space_shape<'a>(&self, space: hid_t, into: &'a mut [u64; MOST_AXES]) -> &'a [u64] {
+        // SAFETY: HDF5 allows 32 axes, and `into` has room for as many; the longest lengths are not asked for.
+        let ndim =
+            unsafe { (self.memory.H5Sget_simple_extent_dims)(space, into.as_mut_ptr(), ptr::null_mut()) };
+        &into[..usize::try_from(ndim).unwrap_or(0).min(MOST_AXES)]
+    }
+
+    /// Makes a space of this shape.
+    pub fn space_create(&self, shape: &[u64]) -> hid_t {
         let ndim = c_int::try_from(shape.len()).unwrap_or(c_int::MAX);
         // SAFETY: `shape` has `ndim` lengths; without longest lengths the space cannot grow.
-        unsafe { (self.space_create)(ndim, shape.as_ptr(), ptr::null()) }
+        unsafe { (self.memory.H5Screate_simple)(ndim, shape.as_ptr(), ptr::null()) }
     }
 
-    /// Selects part of a space: starts, steps and counts, one per axis.
-    pub(super) fn space_select(&self, space: Hid, start: &[u64], step: &[u64], count: &[u64]) -> c_int {
+    /// Selects part of a space: starts, steps and counts, one per axis; without steps every element between.
+    pub fn space_select(&self, space: hid_t, start: &[u64], step: Option<&[u64]>, count: &[u64]) -> c_int {
         let ndim = usize::try_from(self.space_ndim(space)).unwrap_or(usize::MAX);
-        if [start.len(), step.len(), count.len()] != [ndim; 3] {
+        if [start.len(), step.map_or(ndim, <[u64]>::len), count.len()] != [ndim; 3] {
             return -1;
         }
-        // SAFETY: all three have one number per axis of the space; blocks are single elements when left out.
-        unsafe { (self.space_select)(space, 0, start.as_ptr(), step.as_ptr(), count.as_ptr(), ptr::null()) }
+        let (start, count) = (start.as_ptr(), count.as_ptr());
+        let step = step.map_or(ptr::null(), <[u64]>::as_ptr);
+        // SAFETY: all that are given have one number per axis of the space; steps and blocks are 1 when left out; 0 replaces
+        // what is selected.
+        unsafe { (self.memory.H5Sselect_hyperslab)(space, 0, start, step, count, ptr::null()) }
     }
 
     /// Sign, exponent and its length, mantissa and its length, in bits.
-    pub(super) fn type_fields(&self, id: Hid) -> Option<[usize; 5]> {
+    pub fn type_fields(&self, id: hid_t) -> Option<[usize; 5]> {
         let mut fields = [0; 5];
         let [sign, exponent, exponent_len, mantissa, mantissa_len] = &mut fields;
         // SAFETY: each of the five pointers is to a number of its own.
-        let answer = unsafe { (self.type_fields)(id, sign, exponent, exponent_len, mantissa, mantissa_len) };
+        let answer =
+            unsafe { (self.memory.H5Tget_fields)(id, sign, exponent, exponent_len, mantissa, mantissa_len) };
         (answer >= 0).then_some(fields)
     }
 
-    pub(super) fn type_member_name(&self, id: Hid, index: c_uint) -> Option<CString> {
+    /// The name of a compound's member.
+    pub fn type_member_name(&self, id: hid_t, index: c_uint) -> Option<CString> {
         // SAFETY: the library gives a text of its own, ended by a NUL, or null; it is given back once copied.
         unsafe {
-            let text = (self.type_member_name)(id, index);
+            let text = (self.memory.H5Tget_member_name)(id, index);
             let name = (!text.is_null()).then(|| CStr::from_ptr(text).to_owned());
-            (self.free)(text.cast());
+            (self.memory.H5free_memory)(text.cast());
             name
         }
     }
 
-    pub(super) fn type_insert(&self, id: Hid, name: &CStr, offset: usize, member: Hid) -> c_int {
+    /// Adds a member to a compound.
+    pub fn type_insert(&self, id: hid_t, name: &CStr, offset: usize, member: hid_t) -> c_int {
         // SAFETY: `name` ends with a NUL; the library checks that the member fits.
-        unsafe { (self.type_insert)(id, name.as_ptr(), offset, member) }
+        unsafe { (self.memory.H5Tinsert)(id, name.as_ptr(), offset, member) }
     }
 
-    pub(super) fn type_array_shape(&self, id: Hid) -> Vec<u64> {
+    /// The lengths of an array type's axes.
+    pub fn type_array_shape(&self, id: hid_t) -> Vec<u64> {
         let mut shape = vec![0; usize::try_from(self.type_array_ndim(id)).unwrap_or(0)];
         // SAFETY: `shape` has room for as many axes as the type has.
-        unsafe { (self.type_array_shape)(id, shape.as_mut_ptr()) };
+        unsafe { (self.memory.H5Tget_array_dims2)(id, shape.as_mut_ptr()) };
         shape
     }
 
-    pub(super) fn type_array(&self, item: Hid, shape: &[u64]) -> Hid {
+    /// A type of arrays of this shape.
+    pub fn type_array(&self, item: hid_t, shape: &[u64]) -> hid_t {
+        let ndim = c_uint::try_from(shape.len()).unwrap_or(c_uint::MAX);
         // SAFETY: `shape` has as many lengths as the call is passed.
-        unsafe {
-            (self.type_array)(item, c_uint::try_from(shape.len()).unwrap_or(c_uint::MAX), shape.as_ptr())
-        }
+        unsafe { (self.memory.H5Tarray_create2)(item, ndim, shape.as_ptr()) }
     }
 
     /// A complex type, for libraries that have one (2.0).
-    pub(super) fn type_complex(&self, part: Hid) -> Result<Hid> {
-        type Create = unsafe extern "C" fn(Hid) -> Hid;
-        // SAFETY: the signature is that of 2.0, where the symbol first appears.
-        unsafe { symbol::<Create>(&self.loaded, "H5Tcomplex_create").map(|create| create(part)) }
+    pub fn type_complex(&self, part: hid_t) -> Result<hid_t> {
+        let create = ComplexFunction::load(&self.library)?.H5Tcomplex_create;
+        // SAFETY: the argument is a number.
+        Ok(unsafe { create(part) })
     }
 
     /// Makes the files of external values be looked for beside the file itself.
-    pub(super) fn list_set_beside(&self, list: Hid) -> c_int {
+    pub fn list_set_beside(&self, list: hid_t) -> c_int {
         // SAFETY: the text ends with a NUL.
-        unsafe { (self.list_set_prefix)(list, c"${ORIGIN}".as_ptr()) }
+        unsafe { (self.memory.H5Pset_efile_prefix)(list, c"${ORIGIN}".as_ptr()) }
     }
 
-    /// Reads values into `out`, which has room for just what is selected; what varies in length goes to `arena`.
-    pub(super) fn data_read(
-        &self,
-        data: Hid,
-        read: &Read,
-        out: &mut [u8],
-        arena: &mut LibraryArena,
-    ) -> c_int {
-        let count = usize::try_from(self.space_selected(read.to)).unwrap_or(usize::MAX);
-        if self.type_len(read.memory).checked_mul(count) != Some(out.len()) {
+    /// Has data sets that are made with `list` be cut into chunks of this shape.
+    pub fn list_set_chunk(&self, list: hid_t, shape: &[u64]) -> c_int {
+        let ndim = c_int::try_from(shape.len()).unwrap_or(c_int::MAX);
+        // SAFETY: `shape` has `ndim` lengths.
+        unsafe { (self.memory.H5Pset_chunk)(list, ndim, shape.as_ptr()) }
+    }
+
+    /// Adds a filter that must be there for chunks to be written.
+    pub fn list_set_filter(&self, list: hid_t, filter: c_int, values: &[c_uint]) -> c_int {
+        // SAFETY: `values` has as many numbers as the call is given; 0 makes the filter mandatory.
+        unsafe { (self.memory.H5Pset_filter)(list, filter, 0, values.len(), values.as_ptr()) }
+    }
+
+    /// Reads what the file space selects into `into`, which is as long as what the memory space selects.
+    pub fn data_read(&self, data: hid_t, transfer: &HyperslabTransfer, into: &mut [u8]) -> c_int {
+        if !self.fits(transfer, into.len()) {
             return -1;
         }
+        let HyperslabTransfer { memory_type, memory_space, file_space, list } = *transfer;
+        let into = into.as_mut_ptr().cast();
+        // SAFETY: `into` is as long as the elements of the memory type that the memory space, all of it, selects.
+        unsafe { (self.memory.H5Dread)(data, memory_type, memory_space, file_space, list, into) }
+    }
+
+    /// As [`data_read`](Self::data_read); what varies in length goes to `arena`. The property list must not be the default one.
+    /// Fails with what the library says.
+    pub fn data_read_with(
+        &self,
+        data: hid_t,
+        transfer: &HyperslabTransfer,
+        into: &mut [u8],
+        arena: &mut LibraryArena,
+    ) -> std::result::Result<(), Option<String>> {
         let arena: *mut LibraryArena = arena;
-        // SAFETY: the callbacks are given the arena, which outlives the read and is not touched during it; `out`
-        // is as long as the elements of the memory type that the memory space, all of it, selects.
-        unsafe {
-            (self.list_set_memory)(
-                read.transfer,
-                LibraryArena::alloc,
-                arena.cast(),
-                LibraryArena::free,
-                arena.cast(),
-            );
-            (self.data_read)(data, read.memory, read.to, read.from, read.transfer, out.as_mut_ptr().cast())
+        let (arena, set) = (arena.cast::<c_void>(), self.memory.H5Pset_vlen_mem_manager);
+        let (alloc, free): (Alloc, Free) = (LibraryArena::alloc, LibraryArena::free);
+        // SAFETY: the callbacks are given the arena, which outlives the read and is not touched during it.
+        unsafe { set(transfer.list, Some(alloc), arena, Some(free), arena) };
+        let answer = self.data_read(data, transfer, into);
+        // The next call clears the error stack.
+        let said = if answer < 0 { Err(self.last_error()) } else { Ok(()) };
+        // SAFETY: without functions the list is as it was made.
+        unsafe { set(transfer.list, None, ptr::null_mut(), None, ptr::null_mut()) };
+        said
+    }
+
+    /// Writes `bytes`, which are as long as what the memory space selects, to what the file space selects.
+    pub fn data_write(&self, data: hid_t, transfer: &HyperslabTransfer, bytes: &[u8]) -> c_int {
+        if !self.fits(transfer, bytes.len()) {
+            return -1;
         }
+        let HyperslabTransfer { memory_type, memory_space, file_space, list } = *transfer;
+        let bytes = bytes.as_ptr().cast();
+        // SAFETY: as in `data_read`.
+        unsafe { (self.memory.H5Dwrite)(data, memory_type, memory_space, file_space, list, bytes) }
+    }
+
+    /// True when `len` bytes are what the memory space, all of it selected, holds.
+    fn fits(&self, transfer: &HyperslabTransfer, len: usize) -> bool {
+        let count = usize::try_from(self.space_selected(transfer.memory_space)).unwrap_or(usize::MAX);
+        self.type_len(transfer.memory_type).checked_mul(count) == Some(len)
     }
 }
 
-/// What one read takes: the type in memory, the space in memory, all selected, that of the file, a property list.
-pub(super) struct Read {
-    pub(super) memory: Hid,
-    pub(super) to: Hid,
-    pub(super) from: Hid,
-    pub(super) transfer: Hid,
+/// What one read or write takes: the type in memory, the space in memory, all selected, that of the file, a property list.
+#[derive(Clone, Copy, Debug)]
+pub struct HyperslabTransfer {
+    /// The type that elements have in memory.
+    pub memory_type: hid_t,
+    /// The space in memory.
+    pub memory_space: hid_t,
+    /// The space of the file, with what is selected.
+    pub file_space: hid_t,
+    /// The property list of the transfer.
+    pub list: hid_t,
 }

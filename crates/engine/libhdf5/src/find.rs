@@ -17,29 +17,51 @@ use forebay_process::{
 const WHEELS: [&str; 4] = ["h5py.libs", "netcdf4.libs", "netCDF4.libs", "tables.libs"];
 
 /// What tells where the library lies: a path, or [`OFF`].
-pub(super) const SETTING: &str = "FOREBAY_LIBHDF5";
+pub const SETTING: &str = "FOREBAY_LIBHDF5";
 /// The setting that forbids any library.
-pub(super) const OFF: &str = "off";
+pub const OFF: &str = "off";
 /// What helps where there is none.
-pub(super) const REMEDY: &str = "install libhdf5 (Debian 12: package libhdf5-103-1) or `pip install h5py`, or set FOREBAY_LIBHDF5 to the path of one";
+pub const REMEDY: &str = "install libhdf5 (Debian 12: package libhdf5-103-1) or `pip install h5py`, or set FOREBAY_LIBHDF5 to the path of one";
 
 /// Paths to try, the best first, and whether the user named it: then it is the only one.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Candidates {
+pub enum Candidates {
+    /// The one that the user names.
     Named(PathBuf),
+    /// Those that are found.
     Found(Vec<PathBuf>),
 }
 
 /// The libraries to try.
-pub(super) fn candidates() -> Result<Candidates> {
+pub fn candidates() -> Result<Candidates> {
     match setting()? {
         Some(path) => Ok(Candidates::Named(path)),
         None => Ok(Candidates::Found(search())),
     }
 }
 
+/// Paths to try, the best first: the one that `FOREBAY_LIBHDF5` names, or those that are found.
+pub fn paths() -> Result<Vec<PathBuf>> {
+    match candidates()? {
+        Candidates::Named(path) => Ok(vec![path]),
+        Candidates::Found(paths) => Ok(paths),
+    }
+}
+
+/// What `load` makes of the first of `paths` that it takes, or why it takes none.
+pub fn first_usable<T>(paths: &[PathBuf], load: impl Fn(&Path) -> Result<T>) -> Result<T> {
+    let mut failures = String::new();
+    for path in paths {
+        match load(path) {
+            Ok(library) => return Ok(library),
+            Err(error) => failures = format!("{failures} ({error})"),
+        }
+    }
+    Err(Error::new(ErrorKind::Unsupported, format!("no libhdf5 was found{failures}")).hint(REMEDY))
+}
+
 /// The path the user named, or an error where the user wants no library.
-pub(super) fn setting() -> Result<Option<PathBuf>> {
+pub fn setting() -> Result<Option<PathBuf>> {
     parse_setting(env::var_os(SETTING))
 }
 

@@ -1,4 +1,4 @@
-//! Tables of functions that are looked up in one libhdf5 when it loads the plug-in.
+//! Tables of functions that are looked up in one libhdf5.
 
 /// Declares a struct with a field for each named function of HDF5, and `load`, which finds them in an
 /// [`Hdf5Library`](crate::Hdf5Library).
@@ -26,7 +26,7 @@ macro_rules! hdf5_functions {
 
         impl $table {
             /// Finds every function in `library`, or says which one it lacks.
-            $seen fn load(library: &$crate::Hdf5Library) -> ::forebay_process::Result<Self> {
+            $seen fn load(library: &$crate::Hdf5Library) -> ::std::result::Result<Self, $crate::functions::Error> {
                 Ok(Self { $( $name: {
                     let name = ::std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes());
                     let symbol = library.require(name.expect("an identifier has no NUL"))?;
@@ -41,4 +41,6 @@ macro_rules! hdf5_functions {
     };
 }
 
+#[doc(hidden)]
+pub use forebay_process::Error;
 pub(crate) use hdf5_functions;

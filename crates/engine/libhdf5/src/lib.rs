@@ -1,4 +1,10 @@
-//! A libhdf5 found at run time: the one that has called a plug-in, its functions, its error stack.
+//! A libhdf5 found at run time: bindings and look-up, for readers that need the library and for plug-ins that it loads.
+//!
+//! ```text
+//!  find ─► paths ─► load ─► Hdf5Library ─► Hdf5Calls: files written and read, by safe calls
+//! ```
+//!
+//! A plug-in is called by the libhdf5 that it works for, and finds that one by the address it returns to:
 //!
 //! ```text
 //!  libhdf5 ──dlopen──► plug-in                 one process may hold several libhdf5: each gets
@@ -9,20 +15,33 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `entry` | the macro that exports the two functions by which HDF5 asks for a plug-in |
-//! | `library`, `symbol_table` | the libhdf5 that an address belongs to, its version, its symbols, also where it is linked into the program |
-//! | `functions` | the macro that declares a table of functions, and the table of the error stack |
+//! | `find` | where a libhdf5 may lie on this machine |
+//! | `load`, `handle` | how one is loaded: as a copy of its own, for libraries loaded later, or for itself alone |
+//! | `library`, `symbol_table` | one libhdf5, its version, its symbols, also where it is linked into the program |
+//! | `functions` | the macro that declares a table of functions |
+//! | `calls`, `open_id`, `arena` | the calls of a library by which files are written and read; its identifiers; memory lent to it |
+//! | `build_facts` | what a library tells of its build and of its search path |
 //! | `slots` | a place for each libhdf5 |
 //! | `error_stack` | HDF5's error stack, kept over calls of ours and added to |
 //! | `hdf5_types` | names of HDF5's headers |
 
+pub mod arena;
+mod build_facts;
+pub mod calls;
 pub mod entry;
 pub mod error_stack;
+pub mod find;
 pub mod functions;
+mod handle;
 pub mod hdf5_types;
 pub mod library;
+mod load;
+pub mod open_id;
 pub mod slots;
 mod symbol_table;
 
+pub use calls::{Hdf5Calls, HyperslabTransfer};
 pub use error_stack::ErrorStack;
 pub use library::Hdf5Library;
+pub use open_id::OpenId;
 pub use slots::LibrarySlots;

@@ -1,9 +1,9 @@
-//! The libhdf5 that an address of code lies in: a process may have several, each with its own handles and error stack.
+//! One libhdf5 of the process, which may have several: each has its own handles, functions and error stack.
 
-#![expect(unsafe_code, reason = "asks the loader about addresses and symbols")]
+#![expect(unsafe_code, reason = "asks the loader about addresses, and reads variables of a library")]
 
 use std::{
-    ffi::{CStr, OsStr, c_char, c_void},
+    ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void},
     os::unix::ffi::OsStrExt,
     path::PathBuf,
     ptr::{self, NonNull},
@@ -12,26 +12,39 @@ use std::{
 
 use forebay_process::{Error, ErrorKind, Result};
 
-use crate::symbol_table::SymbolTable;
+use crate::{functions::hdf5_functions, handle::LibraryHandle, symbol_table::SymbolTable};
 
 /// The oldest version whose structures of plug-ins have the layout that is used here.
 pub const OLDEST_VERSION: [u32; 3] = [1, 14, 0];
 
+hdf5_functions! {
+    /// How a library is asked for its version.
+    struct VersionFunction {
+        fn H5get_libversion(*mut c_uint, *mut c_uint, *mut c_uint) -> c_int;
+    }
+}
+
 /// One libhdf5 of the process.
 #[derive(Debug)]
 pub struct Hdf5Library {
-    handle: NonNull<c_void>,
-    base: usize,
+    handle: LibraryHandle,
+    presence: Presence,
     path: PathBuf,
     version: [u32; 3],
-    /// What the program does not export, where the library is linked into it.
-    hidden: OnceLock<SymbolTable>,
 }
 
-// SAFETY: a handle of the loader may be used on any thread, and this one is never closed.
-unsafe impl Send for Hdf5Library {}
-// SAFETY: as above; `dlsym` may be called by several threads at once.
-unsafe impl Sync for Hdf5Library {}
+/// How the library came into the process.
+#[derive(Debug)]
+enum Presence {
+    /// It is the host process's own, and has called a plug-in.
+    Caller {
+        base: usize,
+        /// What the program does not export, where the library is linked into it.
+        hidden: OnceLock<SymbolTable>,
+    },
+    /// It was loaded by its path, with what keeps its dependencies loaded.
+    Loaded { _original: Option<LibraryHandle> },
+}
 
 impl Hdf5Library {
     /// The library whose code `address` lies in; it stays loaded from here on.
@@ -39,12 +52,13 @@ impl Hdf5Library {
         let (base, name) = object_of(address)
             .ok_or_else(|| Error::new(ErrorKind::Unsupported, "the caller belongs to no loaded library"))?;
         let path = PathBuf::from(OsStr::from_bytes(name.to_bytes()));
-        let handle = open_loaded(&name).ok_or_else(|| {
+        let handle = LibraryHandle::of_loaded(&name).ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "the loader does not know the library that called")
                 .at(path.display())
         })?;
-        let mut library = Self { handle, base, path, version: [0; 3], hidden: OnceLock::new() };
-        library.version = library.ask_version()?;
+        let presence = Presence::Caller { base, hidden: OnceLock::new() };
+        let mut library = Self { handle, presence, path, version: [0; 3] };
+        library.version = library.named_version()?;
         if library.version < OLDEST_VERSION {
             let [major, minor, release] = library.version;
             let what = format!("HDF5 {major}.{minor}.{release} is older than 1.14.0");
@@ -55,9 +69,24 @@ impl Hdf5Library {
         Ok(library)
     }
 
-    /// Where the library lies in memory: different for each of a process.
-    pub fn base(&self) -> usize {
-        self.base
+    /// The library behind `handle`, which was loaded from `path`.
+    pub(crate) fn loaded(
+        handle: LibraryHandle,
+        original: Option<LibraryHandle>,
+        path: PathBuf,
+    ) -> Result<Self> {
+        let presence = Presence::Loaded { _original: original };
+        let mut library = Self { handle, presence, path, version: [0; 3] };
+        library.version = library.named_version().or_else(|_| library.asked_version())?;
+        Ok(library)
+    }
+
+    /// Where a library that has called a plug-in lies in memory: different for each of a process.
+    pub(crate) fn base(&self) -> Option<usize> {
+        match &self.presence {
+            Presence::Caller { base, .. } => Some(*base),
+            Presence::Loaded { .. } => None,
+        }
     }
 
     /// The file it was loaded from.
@@ -72,31 +101,24 @@ impl Hdf5Library {
 
     /// A function or variable of this very library; one of the same name in another library does not count.
     pub fn symbol(&self, name: &CStr) -> Option<NonNull<c_void>> {
-        // SAFETY: the handle is open, and the name ends in NUL.
-        let exported = NonNull::new(unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) });
+        let exported = self.handle.symbol(name);
+        let Presence::Caller { base, hidden } = &self.presence else { return exported };
         // The handle of a program stands for all its libraries: what another libhdf5 has is of no use.
         let is_ours =
-            |found: &NonNull<c_void>| object_of(found.as_ptr()).is_some_and(|(base, _)| base == self.base);
-        exported.filter(is_ours).or_else(|| self.hidden(name).filter(is_ours))
-    }
-
-    /// A symbol that a program with the library inside does not export.
-    fn hidden(&self, name: &CStr) -> Option<NonNull<c_void>> {
-        if self.base != program_base()? {
-            return None;
-        }
-        let table = self.hidden.get_or_init(|| SymbolTable::of_program(self.base));
-        let address = usize::try_from(table.find(name.to_bytes())?).ok()?;
-        NonNull::new(ptr::with_exposed_provenance_mut(address))
+            |found: &NonNull<c_void>| object_of(found.as_ptr()).is_some_and(|(other, _)| other == *base);
+        exported.filter(is_ours).or_else(|| hidden_symbol(*base, hidden, name).filter(is_ours))
     }
 
     /// The symbol, or an error that names it.
     pub fn require(&self, name: &CStr) -> Result<NonNull<c_void>> {
         self.symbol(name).ok_or_else(|| {
-            let what = format!("no symbol {}", name.to_string_lossy());
-            Error::unsupported(what)
-                .at(self.path.display())
-                .hint("use a shared libhdf5, or link the program with -rdynamic or unstripped")
+            let name = name.to_string_lossy();
+            match self.presence {
+                Presence::Caller { .. } => Error::unsupported(format!("no symbol {name}"))
+                    .at(self.path.display())
+                    .hint("use a shared libhdf5, or link the program with -rdynamic or unstripped"),
+                Presence::Loaded { .. } => Error::unsupported(format!("has no {name}")),
+            }
         })
     }
 
@@ -106,30 +128,59 @@ impl Hdf5Library {
     /// relocation), which the library then uses as well; the one inside the library keeps what it was compiled with.
     pub fn variable(&self, name: &CStr) -> Result<NonNull<c_void>> {
         let own = self.require(name)?;
+        let Presence::Caller { base, .. } = self.presence else { return Ok(own) };
         // Where other libraries' names come first, the program is linked against another libhdf5, or against none.
         let is_linked = in_program(c"H5get_libversion")
             .and_then(|found| object_of(found.as_ptr()))
-            .is_some_and(|(base, _)| base == self.base);
+            .is_some_and(|(other, _)| other == base);
         Ok(if is_linked { in_program(name).unwrap_or(own) } else { own })
     }
 
     /// From a string that every version has, so that nothing is called: each call of HDF5's interface begins with clearing
     /// the error stack, and HDF5 looks at all plug-ins on its path while it has an error to report.
-    fn ask_version(&self) -> Result<[u32; 3]> {
+    fn named_version(&self) -> Result<[u32; 3]> {
         let text = self.require(c"H5_lib_vers_info_g")?;
         // SAFETY: a string of the library that ends in NUL and never changes.
         let text = unsafe { CStr::from_ptr(text.as_ptr().cast::<c_char>()) };
         version_in(&text.to_string_lossy())
             .ok_or_else(|| Error::unsupported(format!("{text:?} names no version")).at(self.path.display()))
     }
+
+    /// As a loaded library answers, where a build keeps the string to itself.
+    fn asked_version(&self) -> Result<[u32; 3]> {
+        let ask = VersionFunction::load(self)?.H5get_libversion;
+        let [mut major, mut minor, mut release] = [0; 3];
+        // SAFETY: three places for numbers.
+        if unsafe { ask(&raw mut major, &raw mut minor, &raw mut release) } < 0 {
+            return Err(Error::new(ErrorKind::Io, "its version did not work"));
+        }
+        Ok([major, minor, release])
+    }
+}
+
+/// A symbol that a program with the library inside, which lies at `base`, does not export.
+fn hidden_symbol(base: usize, hidden: &OnceLock<SymbolTable>, name: &CStr) -> Option<NonNull<c_void>> {
+    if base != program_base()? {
+        return None;
+    }
+    let table = hidden.get_or_init(|| SymbolTable::of_program(base));
+    let address = usize::try_from(table.find(name.to_bytes())?).ok()?;
+    NonNull::new(ptr::with_exposed_provenance_mut(address))
 }
 
 /// Where the program itself lies in memory.
+#[cfg(target_os = "linux")]
 fn program_base() -> Option<usize> {
     // SAFETY: any number may be asked for; the answer is the address of the program's own headers, or 0.
     let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
     let headers = usize::try_from(headers).ok().filter(|address| *address != 0)?;
     object_of(ptr::with_exposed_provenance(headers)).map(|(base, _)| base)
+}
+
+/// Elsewhere no plug-in is loaded into programs.
+#[cfg(not(target_os = "linux"))]
+fn program_base() -> Option<usize> {
+    None
 }
 
 /// What the program and the libraries that it is linked against mean by a name.
@@ -161,17 +212,6 @@ fn version_in(text: &str) -> Option<[u32; 3]> {
     Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
-fn open_loaded(name: &CStr) -> Option<NonNull<c_void>> {
-    let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD;
-    // SAFETY: the name ends in NUL; with `RTLD_NOLOAD` nothing is loaded and no code of the library runs.
-    let found = unsafe { libc::dlopen(name.as_ptr(), flags) };
-    NonNull::new(found).or_else(|| {
-        // The program itself is known by no name.
-        // SAFETY: a null name stands for the program.
-        NonNull::new(unsafe { libc::dlopen(ptr::null(), libc::RTLD_LAZY) })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,9 +230,10 @@ mod tests {
         let own = H5forebay_only_in_this_program as *const c_void;
         let (base, name) = object_of(own).expect("this program");
         assert_eq!(Some(base), program_base());
-        let handle = open_loaded(&name).expect("this program");
+        let handle = LibraryHandle::of_loaded(&name).expect("this program");
         let path = PathBuf::from(OsStr::from_bytes(name.to_bytes()));
-        let library = Hdf5Library { handle, base, path, version: [2, 0, 0], hidden: OnceLock::new() };
+        let presence = Presence::Caller { base, hidden: OnceLock::new() };
+        let library = Hdf5Library { handle, presence, path, version: [2, 0, 0] };
         let found = library.symbol(c"H5forebay_only_in_this_program").expect("it has a table of symbols");
         assert_eq!(found.as_ptr().cast_const(), own);
         assert!(library.symbol(c"H5forebay_nowhere").is_none());

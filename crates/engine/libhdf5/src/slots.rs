@@ -57,7 +57,8 @@ impl<T> LibrarySlots<T> {
         make: impl FnOnce(Hdf5Library, usize) -> Result<T>,
     ) -> Result<Option<&T>> {
         let library = Hdf5Library::of_address(address)?;
-        let (base, mut failed) = (library.base(), None);
+        let Some(base) = library.base() else { return Ok(None) };
+        let mut failed = None;
         let placed = self.place(base, |slot| make(library, slot).map_err(|error| failed = Some(error)).ok());
         failed.map_or(Ok(placed), Err)
     }

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use forebay::{Error, Result};
+use forebay_libhdf5::{
+    Hdf5Calls, HyperslabTransfer, OpenId,
+    hdf5_types::{H5P_DEFAULT, hid_t},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{content::RandomBytes, dtypes::hdf5_types, file::GeneratedFile};
-use crate::{
-    hdf5_ffi::{DEFAULT, Hdf5Functions, Hdf5Id, HyperslabTransfer},
-    runtime_hdf5::{OpenId, RuntimeHdf5, c_name, c_path},
-};
+use crate::runtime_hdf5::{RuntimeHdf5, c_name, c_path};
 
 /// Filters of registered plug-ins, by the numbers that the HDF Group gave them.
 const BZIP2: i32 = 307;
@@ -54,7 +55,7 @@ pub(crate) enum Hdf5Compression {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SampleShare {
     /// The property list that the file is made with.
-    pub(crate) access: Hdf5Id,
+    pub(crate) access: hid_t,
     /// The rank.
     pub(crate) rank: u64,
     /// How many there are.
@@ -74,9 +75,9 @@ impl RuntimeHdf5 {
         // Since 2.0 the library's own default leaves the oldest formats out, which h5bench and DLIO of 2024 have.
         let newest = self.newest_format();
         let oldest = if storage.latest_format { newest } else { 0 };
-        let bounds = self.functions.list_set_version_bounds(access.id, oldest, newest);
+        let bounds = self.calls.list_set_version_bounds(access.id(), oldest, newest);
         self.check(bounds, "no such version of the file format")?;
-        self.write_file_by(path, file, storage, &SampleShare { access: access.id, rank: 0, ranks: 1 })
+        self.write_file_by(path, file, storage, &SampleShare { access: access.id(), rank: 0, ranks: 1 })
     }
 
     /// Writes `file` to its own path together with all ranks, each a share of the samples. Collective.
@@ -87,7 +88,7 @@ impl RuntimeHdf5 {
         share: &SampleShare,
     ) -> Result<()> {
         let newest = self.newest_format();
-        let bounds = self.functions.list_set_version_bounds(share.access, 0, newest);
+        let bounds = self.calls.list_set_version_bounds(share.access, 0, newest);
         self.check(bounds, "no such version of the file format")?;
         self.write_file_by(&file.path, file, storage, share).map_err(|error| error.at(file.path.display()))
     }
@@ -109,14 +110,14 @@ impl RuntimeHdf5 {
         storage: &Hdf5Storage,
         share: &SampleShare,
     ) -> Result<()> {
-        let created = self.functions.file_create(&c_path(path)?, share.access);
-        let open = self.own(created, Hdf5Functions::file_close, "cannot be created")?;
+        let created = self.calls.file_create(&c_path(path)?, share.access);
+        let open = self.own(created, Hdf5Calls::file_close, "cannot be created")?;
         let mut bytes = file.content();
         for name in &storage.records {
             self.write_records(&open, name, (file, storage, share), &mut bytes)?;
         }
         self.write_labels(&open, &storage.labels, file.samples, share)?;
-        open.close("cannot be closed: its last bytes are not written")
+        self.check(open.close(), "cannot be closed: its last bytes are not written")
     }
 
     fn write_records(
@@ -126,18 +127,17 @@ impl RuntimeHdf5 {
         (content, storage, share): (&GeneratedFile, &Hdf5Storage, &SampleShare),
         bytes: &mut RandomBytes,
     ) -> Result<()> {
-        let functions = &self.functions;
+        let calls = &self.calls;
         let axes = |samples: u64| [samples].into_iter().chain(content.shape.iter().copied()).collect();
         let (shape, sample): (Vec<u64>, Vec<u64>) = (axes(content.samples), axes(1));
-        let space = self.own(functions.space_create(&shape), Hdf5Functions::space_close, "no data space")?;
+        let space = self.own(calls.space_create(&shape), Hdf5Calls::space_close, "no data space")?;
         let creation = self.creation_list(storage, &shape)?;
         let name = c_name(name)?;
         let (stored, native) = hdf5_types(content.element);
-        let (stored, memory_type) = (functions.constant(stored)?, functions.constant(native)?);
-        let created = functions.data_create(file.id, &name, stored, space.id, creation.id);
-        let data = self.own(created, Hdf5Functions::data_close, "no data set of records")?;
-        let memory =
-            self.own(functions.space_create(&sample), Hdf5Functions::space_close, "no data space")?;
+        let (stored, memory_type) = (calls.constant(stored)?, calls.constant(native)?);
+        let created = calls.data_create(file.id(), &name, stored, space.id(), creation.id());
+        let data = self.own(created, Hdf5Calls::data_close, "no data set of records")?;
+        let memory = self.own(calls.space_create(&sample), Hdf5Calls::space_close, "no data space")?;
         let len =
             usize::try_from(content.record_len()).map_err(|_| Error::invalid("a record is too long"))?;
         let (mut record, mut start) = (vec![0; len], vec![0; shape.len()]);
@@ -147,33 +147,36 @@ impl RuntimeHdf5 {
                 continue;
             }
             start[0] = number;
-            self.check(functions.space_select(space.id, &start, &sample), "no such record")?;
+            self.check(calls.space_select(space.id(), &start, None, &sample), "no such record")?;
             let transfer = HyperslabTransfer {
                 memory_type,
-                memory_space: memory.id,
-                file_space: space.id,
-                list: DEFAULT,
+                memory_space: memory.id(),
+                file_space: space.id(),
+                list: H5P_DEFAULT,
             };
-            self.check(functions.data_write(data.id, &transfer, &record), "a record cannot be written")?;
+            self.check(calls.data_write(data.id(), &transfer, &record), "a record cannot be written")?;
         }
-        data.close("the data set of records cannot be closed")
+        self.check(data.close(), "the data set of records cannot be closed")
     }
 
     fn write_labels(&self, file: &OpenId<'_>, name: &str, samples: u64, share: &SampleShare) -> Result<()> {
-        let functions = &self.functions;
-        let space =
-            self.own(functions.space_create(&[samples]), Hdf5Functions::space_close, "no data space")?;
-        let stored = functions.constant("H5T_STD_I64LE_g")?;
-        let created = functions.data_create(file.id, &c_name(name)?, stored, space.id, DEFAULT);
-        let data = self.own(created, Hdf5Functions::data_close, "no data set of labels")?;
+        let calls = &self.calls;
+        let space = self.own(calls.space_create(&[samples]), Hdf5Calls::space_close, "no data space")?;
+        let stored = calls.constant("H5T_STD_I64LE_g")?;
+        let created = calls.data_create(file.id(), &c_name(name)?, stored, space.id(), H5P_DEFAULT);
+        let data = self.own(created, Hdf5Calls::data_close, "no data set of labels")?;
         let zeros = vec![0; usize::try_from(samples * 8).map_err(|_| Error::invalid("too many samples"))?];
-        let memory_type = functions.constant("H5T_NATIVE_INT64_g")?;
-        let transfer =
-            HyperslabTransfer { memory_type, memory_space: space.id, file_space: space.id, list: DEFAULT };
+        let memory_type = calls.constant("H5T_NATIVE_INT64_g")?;
+        let transfer = HyperslabTransfer {
+            memory_type,
+            memory_space: space.id(),
+            file_space: space.id(),
+            list: H5P_DEFAULT,
+        };
         if share.has(0) {
-            self.check(functions.data_write(data.id, &transfer, &zeros), "labels cannot be written")?;
+            self.check(calls.data_write(data.id(), &transfer, &zeros), "labels cannot be written")?;
         }
-        data.close("the data set of labels cannot be closed")
+        self.check(data.close(), "the data set of labels cannot be closed")
     }
 
     /// How the data set of records is stored.
@@ -186,11 +189,11 @@ impl RuntimeHdf5 {
             };
         };
         let chunk: Vec<u64> = chunk.iter().zip(shape).map(|(chunk, axis)| (*chunk).clamp(1, *axis)).collect();
-        self.check(self.functions.list_set_chunk(list.id, &chunk), "no chunks of this shape")?;
+        self.check(self.calls.list_set_chunk(list.id(), &chunk), "no chunks of this shape")?;
         let (filter, values): (i32, Vec<u32>) = match storage.compression {
             Hdf5Compression::None => return Ok(list),
             Hdf5Compression::Gzip(level) => {
-                self.check(self.functions.list_set_deflate(list.id, level), "no deflate of this level")?;
+                self.check(self.calls.list_set_deflate(list.id(), level), "no deflate of this level")?;
                 return Ok(list);
             }
             Hdf5Compression::Lzf => (LZF, vec![]),
@@ -198,12 +201,12 @@ impl RuntimeHdf5 {
             Hdf5Compression::Bzip2(size) => (BZIP2, vec![size]),
             Hdf5Compression::Zstd(level) => (ZSTD, vec![level]),
         };
-        if self.functions.filter_available(filter) <= 0 {
+        if self.calls.filter_available(filter) <= 0 {
             let what = format!("this libhdf5 finds no filter {filter} ({:?})", storage.compression);
             let hint = "pip install hdf5plugin, and set HDF5_PLUGIN_PATH to its folder of plug-ins";
             return Err(Error::unsupported(what).at(self.describe()).hint(hint));
         }
-        self.check(self.functions.list_set_filter(list.id, filter, &values), "no such filter")?;
+        self.check(self.calls.list_set_filter(list.id(), filter, &values), "no such filter")?;
         Ok(list)
     }
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use forebay::{Error, ErrorKind, Result};
 
 use super::{HyperslabReader, RecordPlace, SampleTimes, nanoseconds};
-use crate::hdf5_ffi::Hdf5Id;
+use forebay_libhdf5::hdf5_types::hid_t;
 
 impl HyperslabReader {
     /// Takes part in the reads of `files`, of which one may be that of `mine`. All ranks are given the same files.
@@ -57,7 +57,7 @@ impl HyperslabReader {
                 }
                 None => self.read_nothing(id),
             };
-            let closed = self.library.check(self.library.functions.file_close(id), "cannot be closed");
+            let closed = self.library.check(self.library.calls.file_close(id), "cannot be closed");
             read.and_then(|times| closed.map(|()| times))
         });
         done.map_err(|error| error.at(path.display()))
@@ -65,7 +65,7 @@ impl HyperslabReader {
 
     /// What other ranks need of this one for their reads: data sets are opened where metadata is collective, and read, nothing of
     /// them, where data is.
-    fn read_nothing(&self, file: Hdf5Id) -> Result<SampleTimes> {
+    fn read_nothing(&self, file: hid_t) -> Result<SampleTimes> {
         let mut times = SampleTimes::default();
         let mpi_io = self.setup.mpi_io.unwrap_or_default();
         if !mpi_io.collective_meta && !mpi_io.collective_data {

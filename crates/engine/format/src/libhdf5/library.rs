@@ -12,38 +12,37 @@ use std::{
 
 use forebay_process::{Error, ErrorKind, PerProcess, Result};
 
-use super::{
-    ffi::{self, Calls, Hid},
-    find::{self, Candidates},
-    load,
-    recent::{KeptRequest, RecentDatasets},
-};
+use super::recent::{KeptRequest, RecentDatasets};
 use forebay_container::{Selection, Variable};
+use forebay_libhdf5::{
+    Hdf5Calls, Hdf5Library, OpenId,
+    calls::NO_SHAPE,
+    find::{self, Candidates},
+    hdf5_types::hid_t,
+    open_id::CloseCall,
+};
 
 /// A forked child loads a copy for itself: another thread of its parent may have been in the library, lock in hand.
-static LIBRARY: PerProcess<Mutex<Option<Hdf5Calls>>> = PerProcess::empty();
+static LIBRARY: PerProcess<Mutex<Option<LockedHdf5>>> = PerProcess::empty();
 /// Outside the lock, so that asking for it never waits for a read.
 static VERSION: OnceLock<String> = OnceLock::new();
 
-/// Identifiers are 64 bits wide from this version on.
-const OLDEST: [u32; 3] = [1, 10, 0];
-
 /// A libhdf5, ready to be called.
-pub(super) struct Hdf5Calls {
-    pub(super) calls: Calls,
+pub(super) struct LockedHdf5 {
+    pub(super) calls: Hdf5Calls,
     pub(super) version: String,
     /// What is kept open from read to read.
     kept: RefCell<RecentDatasets>,
 }
 
-impl fmt::Debug for Hdf5Calls {
+impl fmt::Debug for LockedHdf5 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.version)
     }
 }
 
 /// Runs `work` with the library, which is looked for at the first call; one caller at a time.
-pub(super) fn with<T>(work: impl FnOnce(&Hdf5Calls) -> Result<T>) -> Result<T> {
+pub(super) fn with<T>(work: impl FnOnce(&LockedHdf5) -> Result<T>) -> Result<T> {
     // A thread that panicked closed what it had opened while it unwound.
     let own = LIBRARY.get(Mutex::default);
     let mut library = own.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,19 +74,12 @@ pub(super) fn find_version() -> Result<String> {
         .ok_or_else(|| Error::new(ErrorKind::Bug, "a library that was loaded has no version"))
 }
 
-fn find() -> Result<Hdf5Calls> {
+fn find() -> Result<LockedHdf5> {
     let paths = match find::candidates()? {
-        Candidates::Named(path) => return Hdf5Calls::new(&path).map_err(|error| error.at(find::SETTING)),
+        Candidates::Named(path) => return LockedHdf5::new(&path).map_err(|error| error.at(find::SETTING)),
         Candidates::Found(paths) => paths,
     };
-    let mut failures = String::new();
-    for path in paths {
-        match Hdf5Calls::new(&path) {
-            Ok(library) => return Ok(library),
-            Err(error) => failures = format!("{failures} ({error})"),
-        }
-    }
-    Err(Error::new(ErrorKind::Unsupported, format!("no libhdf5 was found{failures}")).hint(find::REMEDY))
+    find::first_usable(&paths, LockedHdf5::new)
 }
 
 /// What to read.
@@ -99,45 +91,28 @@ pub(super) struct Request<'a> {
     pub(super) budget: u64,
 }
 
-/// An identifier, closed when it goes.
-pub(super) struct Id<'a> {
-    pub(super) id: Hid,
-    calls: &'a Calls,
-    close: fn(&Calls, Hid) -> c_int,
-}
-
-impl Id<'_> {
-    /// Leaves it open: another owner closes it.
-    fn leave(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Id<'_> {
-    fn drop(&mut self) {
-        (self.close)(self.calls, self.id);
-    }
-}
-
-impl Hdf5Calls {
+impl LockedHdf5 {
     fn new(path: &Path) -> Result<Self> {
-        let loaded = load::load(path)?;
+        let library = Hdf5Library::load_copy(path)?;
         let place = |error: Error| error.at(path.display());
-        let version = ffi::version(&loaded).map_err(place)?;
-        let [major, minor, release] = version;
-        if version < OLDEST {
-            let what = format!("is version {major}.{minor}.{release}, older than 1.10");
-            return Err(place(Error::new(ErrorKind::Unsupported, what)));
-        }
-        let calls = Calls::new(loaded).map_err(place)?;
-        let version = format!("libhdf5 {major}.{minor}.{release} at {}", calls.path().display());
+        let [major, minor, release] = library.version();
+        let calls = Hdf5Calls::new(library).map_err(place)?;
+        // Threads may still read while the process ends; the system takes back all there is.
+        calls.dont_atexit();
+        calls.start().map_err(place)?;
+        let version = format!("libhdf5 {major}.{minor}.{release} at {}", calls.library().path().display());
         let _ = VERSION.set(version.clone());
         Ok(Self { calls, version, kept: RefCell::default() })
     }
 
     /// The error for what the library refused, in its own words.
     fn error(&self, what: &str) -> Error {
-        let said = self.calls.last_error().unwrap_or_else(|| what.to_owned());
+        self.refusal(self.calls.last_error(), what)
+    }
+
+    /// The error for what the library refused, with what it `said`.
+    pub(super) fn refusal(&self, said: Option<String>, what: &str) -> Error {
+        let said = said.unwrap_or_else(|| what.to_owned());
         // A filter that needs a plug-in is nobody's fault and nothing is broken.
         let wants_plug_in = said.contains("filter") || said.contains("plugin");
         let kind = if wants_plug_in { ErrorKind::Unsupported } else { ErrorKind::Io };
@@ -149,35 +124,38 @@ impl Hdf5Calls {
         if answer < 0 { Err(self.error(what)) } else { Ok(()) }
     }
 
-    pub(super) fn own(&self, id: Hid, close: fn(&Calls, Hid) -> c_int, what: &str) -> Result<Id<'_>> {
-        if id < 0 { Err(self.error(what)) } else { Ok(Id { id, calls: &self.calls, close }) }
+    pub(super) fn own(&self, id: hid_t, close: CloseCall, what: &str) -> Result<OpenId<'_>> {
+        OpenId::new(&self.calls, id, close).ok_or_else(|| self.error(what))
     }
 
     /// Takes over a type that the library has made.
-    pub(super) fn own_type(&self, id: Hid) -> Result<Id<'_>> {
-        self.own(id, Calls::type_close, "no such type")
+    pub(super) fn own_type(&self, id: hid_t) -> Result<OpenId<'_>> {
+        self.own(id, Hdf5Calls::type_close, "no such type")
     }
 
-    pub(super) fn list(&self, class: &str) -> Result<Id<'_>> {
+    pub(super) fn list(&self, class: &str) -> Result<OpenId<'_>> {
         let class = self.calls.constant(class)?;
-        self.own(self.calls.list_create(class), Calls::list_close, "no property list")
+        self.own(self.calls.list_create(class), Hdf5Calls::list_close, "no property list")
     }
 
     /// A data set and the file it lies in, both open.
-    fn open(&self, path: &Path, name: &str) -> Result<(Id<'_>, Id<'_>)> {
+    fn open(&self, path: &Path, name: &str) -> Result<(OpenId<'_>, OpenId<'_>)> {
         let calls = &self.calls;
         let text = |bytes: &[u8]| {
             CString::new(bytes).map_err(|_| Error::new(ErrorKind::Invalid, "a name with a NUL in it"))
         };
         let access = self.list("H5P_CLS_FILE_ACCESS_ID_g")?;
-        calls.prepare_access(access.id)?;
+        calls.prepare_access(access.id());
         let path = text(path.as_os_str().as_bytes())?;
-        let file = self.own(calls.file_open(&path, access.id), Calls::file_close, "does not open")?;
+        let file = self.own(calls.file_open(&path, access.id()), Hdf5Calls::file_close, "does not open")?;
         let beside = self.list("H5P_CLS_DATASET_ACCESS_ID_g")?;
-        self.check(calls.list_set_beside(beside.id), "no prefix")?;
+        self.check(calls.list_set_beside(beside.id()), "no prefix")?;
         let name = text(format!("/{}", name.trim_start_matches('/')).as_bytes())?;
-        let data =
-            self.own(calls.data_open(file.id, &name, beside.id), Calls::data_close, "no such data set")?;
+        let data = self.own(
+            calls.data_open(file.id(), &name, beside.id()),
+            Hdf5Calls::data_close,
+            "no such data set",
+        )?;
         Ok((data, file))
     }
 
@@ -190,7 +168,7 @@ impl Hdf5Calls {
     pub(super) fn with_open<T>(
         &self,
         request: &Request<'_>,
-        read: impl FnOnce(Hid) -> Result<T>,
+        read: impl FnOnce(hid_t) -> Result<T>,
     ) -> Result<T> {
         let data = &request.data;
         if let Some((open, _)) = self.kept.borrow_mut().find(data) {
@@ -198,8 +176,8 @@ impl Hdf5Calls {
         }
         self.kept.borrow_mut().close_other_versions(&self.calls, data);
         let (open, file) = self.open(data.path, data.name)?;
-        let values = read(open.id)?;
-        if self.kept.borrow_mut().keep(&self.calls, data, (open.id, file.id)) {
+        let values = read(open.id())?;
+        if self.kept.borrow_mut().keep(&self.calls, data, (open.id(), file.id())) {
             open.leave();
             file.leave();
         }
@@ -216,8 +194,9 @@ impl Hdf5Calls {
     /// The shape of the data set that `request` names.
     pub(super) fn shape(&self, request: &Request<'_>) -> Result<Vec<u64>> {
         self.with_open(request, |data| {
-            let space = self.own(self.calls.data_space(data), Calls::space_close, "no data space")?;
-            Ok(self.calls.space_shape(space.id))
+            let space = self.own(self.calls.data_space(data), Hdf5Calls::space_close, "no data space")?;
+            let mut lengths = NO_SHAPE;
+            Ok(self.calls.space_shape(space.id(), &mut lengths).to_vec())
         })
     }
 }

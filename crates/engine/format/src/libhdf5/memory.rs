@@ -4,11 +4,9 @@ use std::ffi::{c_int, c_uint};
 
 use forebay_process::{Error, ErrorKind, Result};
 
-use super::{
-    ffi::Hid,
-    library::{Hdf5Calls, Id},
-};
+use super::library::LockedHdf5;
 use forebay_container::{ByteOrder, Dtype, Field, Number, Padding};
+use forebay_libhdf5::{OpenId, hdf5_types::hid_t};
 
 /// Types nest; our own parser refuses deeper ones too.
 const MOST_DEPTH: usize = 32;
@@ -30,7 +28,7 @@ const VARIABLE: usize = usize::MAX;
 
 /// A type in memory, and what it is to us.
 pub(super) struct MemoryType<'a> {
-    pub(super) id: Id<'a>,
+    pub(super) id: OpenId<'a>,
     /// Offsets in compounds are those in memory.
     pub(super) dtype: Dtype,
     /// Bytes of one element.
@@ -43,13 +41,13 @@ const FLOATS: [(usize, usize, usize, Number); 3] =
 
 impl<'a> MemoryType<'a> {
     /// The type to read the file's type `stored` as.
-    pub(super) fn of(library: &'a Hdf5Calls, stored: Hid) -> Result<Self> {
+    pub(super) fn of(library: &'a LockedHdf5, stored: hid_t) -> Result<Self> {
         Make { library }.memory(stored, 0)
     }
 }
 
 struct Make<'a> {
-    library: &'a Hdf5Calls,
+    library: &'a LockedHdf5,
 }
 
 fn refused<T>(what: impl Into<String>) -> Result<T> {
@@ -57,7 +55,7 @@ fn refused<T>(what: impl Into<String>) -> Result<T> {
 }
 
 impl<'a> Make<'a> {
-    fn memory(&self, stored: Hid, depth: usize) -> Result<MemoryType<'a>> {
+    fn memory(&self, stored: hid_t, depth: usize) -> Result<MemoryType<'a>> {
         if depth > MOST_DEPTH {
             return refused("a type nested too deep");
         }
@@ -73,11 +71,11 @@ impl<'a> Make<'a> {
             }
             CLASS_COMPOUND => self.compound(stored, depth),
             7 => refused("references point into the file and are not values"),
-            8 => self.integer(self.own(calls.type_super(stored))?.id),
+            8 => self.integer(self.own(calls.type_super(stored))?.id()),
             9 => {
                 let item = self.below(stored, depth)?;
                 let dtype = Dtype::Sequence { reference_len: REFERENCE_LEN, item: Box::new(item.dtype) };
-                Ok(MemoryType { id: self.own(calls.type_sequence(item.id.id))?, dtype, len: SEQUENCE_LEN })
+                Ok(MemoryType { id: self.own(calls.type_sequence(item.id.id()))?, dtype, len: SEQUENCE_LEN })
             }
             10 => self.array(stored, depth),
             11 => self.complex(stored, depth),
@@ -85,17 +83,17 @@ impl<'a> Make<'a> {
         }
     }
 
-    fn own(&self, id: Hid) -> Result<Id<'a>> {
+    fn own(&self, id: hid_t) -> Result<OpenId<'a>> {
         self.library.own_type(id)
     }
 
     /// The type in memory of what `stored` is made of.
-    fn below(&self, stored: Hid, depth: usize) -> Result<MemoryType<'a>> {
+    fn below(&self, stored: hid_t, depth: usize) -> Result<MemoryType<'a>> {
         let below = self.own(self.library.calls.type_super(stored))?;
-        self.memory(below.id, depth + 1)
+        self.memory(below.id(), depth + 1)
     }
 
-    fn integer(&self, stored: Hid) -> Result<MemoryType<'a>> {
+    fn integer(&self, stored: hid_t) -> Result<MemoryType<'a>> {
         let calls = &self.library.calls;
         let stored_len = calls.type_len(stored);
         let Some(len) = [1, 2, 4, 8].into_iter().find(|len| stored_len <= *len) else {
@@ -122,13 +120,13 @@ impl<'a> Make<'a> {
         Ok(MemoryType { id, dtype: Dtype::Number { number, order }, len })
     }
 
-    fn float(&self, stored: Hid) -> Result<MemoryType<'a>> {
+    fn float(&self, stored: hid_t) -> Result<MemoryType<'a>> {
         let calls = &self.library.calls;
         let (len, bias) = (calls.type_len(stored), calls.type_bias(stored));
         let fields = calls.type_fields(stored);
         if (len, bias, fields) == (2, 127, Some([15, 7, 8, 0, 7])) {
             let id = self.own(calls.type_copy(stored))?;
-            self.library.check(calls.type_set_order(id.id, ORDER_LITTLE), "no byte order")?;
+            self.library.check(calls.type_set_order(id.id(), ORDER_LITTLE), "no byte order")?;
             return Ok(MemoryType { id, dtype: Dtype::native(Number::Bf16), len });
         }
         let holds = |most: &(usize, usize, usize, Number)| {
@@ -143,7 +141,7 @@ impl<'a> Make<'a> {
         let id = self.own(calls.type_copy(calls.constant(name)?))?;
         if number == Number::F16 {
             // Only libraries from 1.14.4 on have this one ready-made.
-            let id = id.id;
+            let id = id.id();
             self.library.check(calls.type_set_fields(id, 15, 10, 5, 0, 10), "no half precision")?;
             self.library.check(calls.type_set_precision(id, 16), "no half precision")?;
             self.library.check(calls.type_set_len(id, 2), "no half precision")?;
@@ -152,16 +150,16 @@ impl<'a> Make<'a> {
         Ok(MemoryType { id, dtype: Dtype::native(number), len: number.size() })
     }
 
-    fn text(&self, stored: Hid) -> Result<MemoryType<'a>> {
+    fn text(&self, stored: hid_t) -> Result<MemoryType<'a>> {
         let calls = &self.library.calls;
         let is_variable = calls.type_is_variable_text(stored) > 0;
         let stored_len = calls.type_len(stored);
         let charset = calls.type_charset(stored);
         let id = self.own(calls.type_copy(calls.constant("H5T_C_S1_g")?))?;
         let (len, padding) = if is_variable { (VARIABLE, NUL_TERMINATED) } else { (stored_len, NUL_PADDED) };
-        self.library.check(calls.type_set_len(id.id, len), "no such text")?;
-        self.library.check(calls.type_set_padding(id.id, padding), "no such text")?;
-        self.library.check(calls.type_set_charset(id.id, charset), "no such text")?;
+        self.library.check(calls.type_set_len(id.id(), len), "no such text")?;
+        self.library.check(calls.type_set_padding(id.id(), padding), "no such text")?;
+        self.library.check(calls.type_set_charset(id.id(), charset), "no such text")?;
         let utf8 = charset == 1;
         Ok(if is_variable {
             MemoryType { id, dtype: Dtype::VarText { reference_len: REFERENCE_LEN, utf8 }, len: TEXT_LEN }
@@ -170,25 +168,25 @@ impl<'a> Make<'a> {
         })
     }
 
-    fn array(&self, stored: Hid, depth: usize) -> Result<MemoryType<'a>> {
+    fn array(&self, stored: hid_t, depth: usize) -> Result<MemoryType<'a>> {
         let item = self.below(stored, depth)?;
         let shape = self.library.calls.type_array_shape(stored);
-        let id = self.own(self.library.calls.type_array(item.id.id, &shape))?;
-        let len = self.library.calls.type_len(id.id);
+        let id = self.own(self.library.calls.type_array(item.id.id(), &shape))?;
+        let len = self.library.calls.type_len(id.id());
         Ok(MemoryType { id, dtype: Dtype::Array { shape, item: Box::new(item.dtype) }, len })
     }
 
-    fn complex(&self, stored: Hid, depth: usize) -> Result<MemoryType<'a>> {
+    fn complex(&self, stored: hid_t, depth: usize) -> Result<MemoryType<'a>> {
         let part = self.below(stored, depth)?;
         let Dtype::Number { number, order } = part.dtype else {
             return refused("a complex of something other than numbers");
         };
-        let id = self.own(self.library.calls.type_complex(part.id.id)?)?;
+        let id = self.own(self.library.calls.type_complex(part.id.id())?)?;
         Ok(MemoryType { id, dtype: Dtype::Complex { part: number, order }, len: 2 * number.size() })
     }
 
     /// Members keep their places where they keep their lengths; otherwise they lie end to end.
-    fn compound(&self, stored: Hid, depth: usize) -> Result<MemoryType<'a>> {
+    fn compound(&self, stored: hid_t, depth: usize) -> Result<MemoryType<'a>> {
         let calls = &self.library.calls;
         let count = c_uint::try_from(calls.type_member_count(stored)).unwrap_or(0);
         let mut members = Vec::new();
@@ -199,8 +197,8 @@ impl<'a> Make<'a> {
                 return refused("a member without a name");
             };
             let place = |error: Error| error.at(format!("member '{}'", name.to_string_lossy()));
-            let memory = self.memory(kind.id, depth + 1).map_err(place)?;
-            is_same &= memory.len == calls.type_len(kind.id) && !memory.dtype.is_variable();
+            let memory = self.memory(kind.id(), depth + 1).map_err(place)?;
+            is_same &= memory.len == calls.type_len(kind.id()) && !memory.dtype.is_variable();
             let packed = end;
             end = end.saturating_add(memory.len);
             members.push((name, memory, packed, calls.type_member_offset(stored, index)));
@@ -210,7 +208,8 @@ impl<'a> Make<'a> {
         let mut fields = Vec::new();
         for (name, memory, packed, original) in members {
             let offset = if is_same { original } else { packed };
-            self.library.check(calls.type_insert(id.id, &name, offset, memory.id.id), "no such member")?;
+            self.library
+                .check(calls.type_insert(id.id(), &name, offset, memory.id.id()), "no such member")?;
             fields.push(Field { name: name.to_string_lossy().into_owned(), offset, dtype: memory.dtype });
         }
         Ok(MemoryType { id, dtype: Dtype::Compound { len, fields }, len })

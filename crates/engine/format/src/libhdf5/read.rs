@@ -3,31 +3,33 @@
 use std::ffi::c_int;
 
 use forebay_container::Array;
+use forebay_libhdf5::{
+    Hdf5Calls, HyperslabTransfer, OpenId, arena::LibraryArena, calls::NO_SHAPE, hdf5_types::hid_t,
+};
 use forebay_process::{Error, ErrorKind, Result};
 
 use super::{
-    arena::LibraryArena,
-    ffi::{Calls, Hid, Read},
-    library::{Hdf5Calls, Id, Request},
+    library::{LockedHdf5, Request},
     memory::MemoryType,
     values::no_values,
 };
 
 /// `H5S_NULL`: a space without elements.
 const NULL_SPACE: c_int = 2;
-impl Hdf5Calls {
+
+impl LockedHdf5 {
     /// The values that `request` asks for.
     pub(super) fn read(&self, request: &Request<'_>) -> Result<Array> {
         self.with_open(request, |data| self.read_from(data, request))
     }
 
-    fn read_from(&self, data: Hid, request: &Request<'_>) -> Result<Array> {
+    fn read_from(&self, data: hid_t, request: &Request<'_>) -> Result<Array> {
         let calls = &self.calls;
         let stored = self.own_type(calls.data_type(data))?;
-        let memory = MemoryType::of(self, stored.id)?;
-        let from = self.own(calls.data_space(data), Calls::space_close, "no data space")?;
+        let memory = MemoryType::of(self, stored.id())?;
+        let from = self.own(calls.data_space(data), Hdf5Calls::space_close, "no data space")?;
         let shape = request.selection.shape();
-        if calls.space_kind(from.id) == NULL_SPACE || request.selection.element_count() == 0 {
+        if calls.space_kind(from.id()) == NULL_SPACE || request.selection.element_count() == 0 {
             let dtype = memory.described(&request.variable.dtype);
             return Ok(Array { values: no_values(&dtype), dtype, shape });
         }
@@ -36,31 +38,33 @@ impl Hdf5Calls {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).map_err(|_| full(format!("no memory for {len} bytes")))?;
         bytes.resize(len, 0);
-        let transfer = self.list("H5P_CLS_DATASET_XFER_ID_g")?;
-        let read = Read {
-            memory: memory.id.id,
-            to: to.as_ref().unwrap_or(&from).id,
-            from: from.id,
-            transfer: transfer.id,
+        let list = self.list("H5P_CLS_DATASET_XFER_ID_g")?;
+        let transfer = HyperslabTransfer {
+            memory_type: memory.id.id(),
+            memory_space: to.as_ref().unwrap_or(&from).id(),
+            file_space: from.id(),
+            list: list.id(),
         };
         let mut arena = LibraryArena::new(usize::try_from(request.budget).unwrap_or(usize::MAX));
-        let answer = calls.data_read(data, &read, &mut bytes, &mut arena);
-        if answer < 0 && arena.is_spent() {
-            return Err(full(format!(
-                "values of variable length beyond the memory budget of {}",
-                request.budget
-            )));
+        if let Err(said) = calls.data_read_with(data, &transfer, &mut bytes, &mut arena) {
+            if arena.is_spent() {
+                return Err(full(format!(
+                    "values of variable length beyond the memory budget of {}",
+                    request.budget
+                )));
+            }
+            return Err(self.refusal(said, "does not read"));
         }
-        self.check(answer, "does not read")?;
         let values = memory.values(bytes, &arena)?;
         Ok(Array { dtype: memory.described(&request.variable.dtype), shape, values })
     }
 
     /// Selects in `from`, and makes the space in memory; none for a single value.
-    fn select(&self, from: &Id<'_>, request: &Request<'_>) -> Result<Option<Id<'_>>> {
+    fn select(&self, from: &OpenId<'_>, request: &Request<'_>) -> Result<Option<OpenId<'_>>> {
         let calls = &self.calls;
-        let shape = calls.space_shape(from.id);
-        request.selection.check(&shape).map_err(|error| {
+        let mut lengths = NO_SHAPE;
+        let shape = calls.space_shape(from.id(), &mut lengths);
+        request.selection.check(shape).map_err(|error| {
             let described = &request.variable.grid.shape;
             error.at(format!("an array of {shape:?} to {}, described as {described:?}", self.version))
         })?;
@@ -73,8 +77,8 @@ impl Hdf5Calls {
             spans.iter().map(|span| span.step).collect(),
             request.selection.shape(),
         ];
-        self.check(calls.space_select(from.id, &start, &step, &count), "no such selection")?;
-        self.own(calls.space_create(&count), Calls::space_close, "no space in memory").map(Some)
+        self.check(calls.space_select(from.id(), &start, Some(&step), &count), "no such selection")?;
+        self.own(calls.space_create(&count), Hdf5Calls::space_close, "no space in memory").map(Some)
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use forebay_libhdf5::{Hdf5Calls, hdf5_types::hid_t};
 use forebay_source::SourceId;
-
-use super::ffi::{Calls, Hid};
 
 /// Data sets that are kept open: a sample has a few fields.
 const MOST_OPEN: usize = 8;
@@ -33,7 +32,7 @@ struct RecentDataset {
     name: String,
     sources: Vec<SourceId>,
     /// The data set and its file, where they are kept open.
-    open: Option<(Hid, Hid)>,
+    open: Option<(hid_t, hid_t)>,
 }
 
 impl RecentDataset {
@@ -41,7 +40,7 @@ impl RecentDataset {
         self.path == wanted.path && self.name == wanted.name && self.sources == wanted.sources
     }
 
-    fn close(&mut self, calls: &Calls) {
+    fn close(&mut self, calls: &Hdf5Calls) {
         if let Some((data, file)) = self.open.take() {
             calls.data_close(data);
             calls.file_close(file);
@@ -56,7 +55,7 @@ impl RecentDatasets {
     }
 
     /// The data set and the file of `wanted`, where they are open.
-    pub(super) fn find(&mut self, wanted: &KeptRequest<'_>) -> Option<(Hid, Hid)> {
+    pub(super) fn find(&mut self, wanted: &KeptRequest<'_>) -> Option<(hid_t, hid_t)> {
         if !wanted.may_be_kept {
             return None;
         }
@@ -69,7 +68,7 @@ impl RecentDatasets {
 
     /// Closes what is open of other versions of the files of `wanted`, or all where these are not known: the library has one
     /// view of a file, and would give what it knows of the old one.
-    pub(super) fn close_other_versions(&mut self, calls: &Calls, wanted: &KeptRequest<'_>) {
+    pub(super) fn close_other_versions(&mut self, calls: &Hdf5Calls, wanted: &KeptRequest<'_>) {
         if !wanted.may_be_kept {
             return self.0.iter_mut().for_each(|known| known.close(calls));
         }
@@ -92,7 +91,7 @@ impl RecentDatasets {
 
     /// Keeps `wanted`, and what `open` has opened of it unless that is too much; what was read longest ago is closed. True when
     /// `open` is kept.
-    pub(super) fn keep(&mut self, calls: &Calls, wanted: &KeptRequest<'_>, open: (Hid, Hid)) -> bool {
+    pub(super) fn keep(&mut self, calls: &Hdf5Calls, wanted: &KeptRequest<'_>, open: (hid_t, hid_t)) -> bool {
         self.0.retain(|known| !known.is(wanted));
         while self.0.len() >= MOST_OPEN {
             self.0.remove(0).close(calls);

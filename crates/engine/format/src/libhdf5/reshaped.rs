@@ -2,12 +2,12 @@
 
 use forebay_process::{Error, ErrorKind, Result};
 
-use super::library::{Hdf5Calls, Request};
+use super::library::{LockedHdf5, Request};
 use forebay_container::runs::ArrayPart;
 use forebay_container::{Array, Grid, Selection, Values, Variable};
 
 /// The values that `request` asks for of a data set of as many elements, whatever its shape.
-pub(super) fn read(library: &Hdf5Calls, request: &Request<'_>) -> Result<Array> {
+pub(super) fn read(library: &LockedHdf5, request: &Request<'_>) -> Result<Array> {
     let (variable, selection) = (request.variable, request.selection);
     let stored_shape = library.shape(request)?;
     if stored_shape == variable.grid.shape {

@@ -2,11 +2,9 @@
 
 use forebay_process::{Error, ErrorKind, Result};
 
-use super::{
-    arena::LibraryArena,
-    memory::{MemoryType, SEQUENCE_LEN, TEXT_LEN},
-};
+use super::memory::{MemoryType, SEQUENCE_LEN, TEXT_LEN};
 use forebay_container::{Dtype, Field, Values, native};
+use forebay_libhdf5::arena::LibraryArena;
 
 impl MemoryType<'_> {
     /// The elements that were read into `bytes` and `arena`.

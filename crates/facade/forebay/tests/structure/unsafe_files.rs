@@ -12,14 +12,16 @@ use super::tree;
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/facade/forebay/examples/limits/mapped.rs", "maps files of the benchmark"),
     ("crates/facade/forebay/tests/peer_tier_fork.rs", "forks, to test what a child process reads"),
-    ("crates/bench/bench/src/hdf5_ffi.rs", "calls into a libhdf5 found at run time"),
-    ("crates/bench/bench/src/hdf5_ffi/drivers.rs", "calls functions that parallel builds of it have"),
+    ("crates/bench/bench/src/parallel_calls.rs", "calls functions that parallel builds of libhdf5 have"),
     ("crates/bench/bench/src/shared_batches.rs", "lends memory that worker processes fill by address"),
     ("crates/engine/filter/src/weave.rs", "calls instructions by their names"),
     ("crates/engine/container/src/native/swap.rs", "uses instructions that not every processor has"),
     ("crates/engine/transform/src/row_floats.rs", "uses instructions that not every processor has"),
     ("crates/engine/transform/src/wide.rs", "uses instructions that not every processor has"),
-    ("crates/engine/format/src/libhdf5/", "calls into a libhdf5 found at run time"),
+    (
+        "crates/engine/libhdf5/src/",
+        "loads and calls a libhdf5 found at run time, and has what it looks for in plug-ins",
+    ),
     ("crates/engine/format/src/silo/library/ffi.rs", "calls into a libsilo found at run time"),
     ("crates/engine/format/tests/fork.rs", "forks, to test what a child process reads"),
     (
@@ -55,19 +57,6 @@ const ALLOWED: &[(&str, &str)] = &[
         "brings memory of its own, and takes tensors as other libraries do",
     ),
     ("crates/ranks/peercache/src/host_table.rs", "has words in memory that other processes read and write"),
-    (
-        "crates/engine/libhdf5/src/entry.rs",
-        "exports the functions that HDF5 looks for, one of which asks who calls",
-    ),
-    ("crates/engine/libhdf5/src/error_stack.rs", "calls into a libhdf5 found at run time"),
-    (
-        "crates/engine/libhdf5/src/functions.rs",
-        "gives functions of a libhdf5 found at run time their signatures",
-    ),
-    (
-        "crates/engine/libhdf5/src/library.rs",
-        "asks the loader which library an address belongs to, and for its symbols",
-    ),
     (
         "crates/plugins/preload/src/",
         "stands in the place of functions of the C library, calls those, and fills memory of programs",

@@ -10,11 +10,16 @@ use std::{
 
 use forebay_process::{
     Error, ErrorKind, Result,
-    c_library::{SYSTEM_FOLDERS, entries, linker_folders},
+    c_library::{SYSTEM_FOLDERS, entries, linker_folders, mapped_files},
 };
 
+use crate::python_packages;
+
 /// Wheels that bring a libhdf5 along, in the order they are looked into.
-const WHEELS: [&str; 4] = ["h5py.libs", "netcdf4.libs", "netCDF4.libs", "tables.libs"];
+pub(crate) const WHEELS: [&str; 4] = ["h5py.libs", "netcdf4.libs", "netCDF4.libs", "tables.libs"];
+
+/// What builds that need no MPI have in their names.
+const SERIAL_BUILDS: [&str; 1] = ["_serial"];
 
 /// What tells where the library lies: a path, or [`OFF`].
 pub const SETTING: &str = "FOREBAY_LIBHDF5";
@@ -82,82 +87,36 @@ fn parse_setting(value: Option<OsString>) -> Result<Option<PathBuf>> {
 }
 
 fn search() -> Vec<PathBuf> {
-    let mut found = loaded();
-    for packages in site_packages() {
+    let mut found = mapped_files();
+    // The one of an imported h5py, for example.
+    found.retain(|path| is_libhdf5(path, &SERIAL_BUILDS));
+    for packages in python_packages::folders() {
         found.extend(WHEELS.iter().flat_map(|wheel| libraries_in(&packages.join(wheel))));
     }
     for folder in linker_folders(&["CONDA_PREFIX"], &SYSTEM_FOLDERS) {
         found.extend(libraries_in(&folder));
         found.extend(libraries_in(&folder.join("hdf5/serial")));
     }
+    found.retain(|path| path.is_absolute());
+    distinct(found)
+}
+
+/// `paths` without those that lead to a file which an earlier one leads to.
+pub(crate) fn distinct(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut seen = Vec::new();
-    found.retain(|path| {
+    paths.retain(|path| {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-        let is_new = path.is_absolute() && !seen.contains(&real);
+        let is_new = !seen.contains(&real);
         seen.push(real);
         is_new
     });
-    found
-}
-
-/// Libraries that this process has loaded already, such as the one of an imported h5py.
-fn loaded() -> Vec<PathBuf> {
-    let mut paths = mapped();
-    paths.retain(|path| is_libhdf5(path));
     paths
-}
-
-/// Files that this process has mapped.
-fn mapped() -> Vec<PathBuf> {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..])));
-    let mut paths: Vec<PathBuf> = paths.collect();
-    paths.dedup();
-    paths
-}
-
-/// The folder of installed Python packages that `file` belongs to.
-fn packages_of(file: &Path) -> Option<PathBuf> {
-    let is_packages = |folder: &&Path| matches!(name(folder).as_str(), "site-packages" | "dist-packages");
-    file.ancestors().skip(1).find(is_packages).map(Path::to_owned)
-}
-
-/// Folders of installed Python packages, those of the running interpreter and of the active environment first.
-fn site_packages() -> Vec<PathBuf> {
-    // A program of `/env/bin/python` runs in that environment although it is not activated.
-    let mut folders: Vec<PathBuf> = mapped().iter().filter_map(|file| packages_of(file)).collect();
-    folders.dedup();
-    let mut prefixes: Vec<PathBuf> =
-        ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env::var_os).map(PathBuf::from).collect();
-    prefixes.extend(python_prefixes());
-    prefixes.extend(env::var_os("HOME").map(|home| Path::new(&home).join(".local")));
-    prefixes.extend(["/usr/local".into(), "/usr".into()]);
-    for prefix in prefixes {
-        for python in entries(&prefix.join("lib")) {
-            if name(&python).starts_with("python3") {
-                folders.extend(["site-packages", "dist-packages"].map(|packages| python.join(packages)));
-            }
-        }
-    }
-    folders
-}
-
-/// Where the `python3` of the search path was installed, by its own name and by what that links to.
-fn python_prefixes() -> Vec<PathBuf> {
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let python = env::split_paths(&folders)
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join("python3"))
-        .find(|python| python.exists());
-    let Some(python) = python else { return Vec::new() };
-    let real = fs::canonicalize(&python).unwrap_or_else(|_| python.clone());
-    [python, real].iter().filter_map(|path| Some(path.parent()?.parent()?.to_owned())).collect()
 }
 
 /// The libhdf5s in `folder`, the highest version first.
 fn libraries_in(folder: &Path) -> Vec<PathBuf> {
     let mut found = entries(folder);
-    found.retain(|path| is_libhdf5(path));
+    found.retain(|path| is_libhdf5(path, &SERIAL_BUILDS));
     found.sort_by_cached_key(|path| Reverse((version(&name(path)), name(path))));
     found
 }
@@ -172,11 +131,11 @@ fn version(name: &str) -> Vec<u64> {
     numbers.split('.').map_while(|number| number.parse().ok()).collect()
 }
 
-/// True for the C library itself: not for what is built on it, nor for builds that need MPI.
-fn is_libhdf5(path: &Path) -> bool {
+/// True for the C library itself, in the usual build or one of `builds`, and not for what is built on it.
+pub(crate) fn is_libhdf5(path: &Path, builds: &[&str]) -> bool {
     let name = name(path);
     let Some(rest) = name.strip_prefix("libhdf5") else { return false };
-    let rest = rest.strip_prefix("_serial").unwrap_or(rest);
+    let rest = builds.iter().find_map(|build| rest.strip_prefix(build)).unwrap_or(rest);
     rest.starts_with(['.', '-']) && (rest.contains(".so") || rest.ends_with(".dylib"))
 }
 
@@ -189,10 +148,10 @@ mod tests {
         for name in
             ["libhdf5.so.310", "libhdf5_serial.so.103", "libhdf5-9e18f0c6.so.320.0.0", "libhdf5.310.dylib"]
         {
-            assert!(is_libhdf5(&Path::new("/usr/lib").join(name)), "{name}");
+            assert!(is_libhdf5(&Path::new("/usr/lib").join(name), &SERIAL_BUILDS), "{name}");
         }
         for name in ["libhdf5_hl.so.310", "libhdf5_serial_hl.so.100", "libhdf5_openmpi.so.103", "libhdf5.a"] {
-            assert!(!is_libhdf5(&Path::new("/usr/lib").join(name)), "{name}");
+            assert!(!is_libhdf5(&Path::new("/usr/lib").join(name), &SERIAL_BUILDS), "{name}");
         }
     }
 
@@ -206,17 +165,6 @@ mod tests {
         }
         let names: Vec<String> = libraries_in(folder.path()).iter().map(|path| super::name(path)).collect();
         assert_eq!(names, ["libhdf5.so.310.5.1", "libhdf5.so.310", "libhdf5.so.103", "libhdf5.so"]);
-    }
-
-    #[test]
-    fn a_loaded_module_tells_where_packages_are_installed() {
-        let module = Path::new("/env/lib/python3.11/site-packages/numpy/core/_umath.so");
-        assert_eq!(packages_of(module), Some("/env/lib/python3.11/site-packages".into()));
-        assert_eq!(
-            packages_of(Path::new("/usr/lib/python3/dist-packages/x.so")),
-            Some("/usr/lib/python3/dist-packages".into())
-        );
-        assert_eq!(packages_of(Path::new("/usr/lib/libc.so.6")), None);
     }
 
     #[test]

@@ -5,14 +5,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use forebay_process::{Error, ErrorKind, Result};
+use forebay_process::Result;
 
-use crate::site_packages;
+use crate::{
+    find::{OFF, SETTING, WHEELS, distinct, is_libhdf5, setting},
+    python_packages,
+};
 
-/// What names the one library to look at: a path, or `off` for none.
-const SETTING: &str = "FOREBAY_LIBHDF5";
-/// Wheels that bring a libhdf5 along.
-const WHEELS: [&str; 4] = ["h5py.libs", "netcdf4.libs", "netCDF4.libs", "tables.libs"];
+/// What builds of the library have in their names.
+const BUILDS: [&str; 3] = ["_serial", "_openmpi", "_mpich"];
 /// Folders of systems that have one; below each, builds lie in folders of their own.
 const SYSTEM: [&str; 6] = [
     "/usr/local/lib",
@@ -23,22 +24,17 @@ const SYSTEM: [&str; 6] = [
     "/usr/lib",
 ];
 
-/// The libraries that are found, each once.
-pub(crate) fn found() -> Result<Vec<PathBuf>> {
-    match env::var_os(SETTING).filter(|value| !value.is_empty()) {
-        None => Ok(search()),
-        Some(value) if value == "off" => Ok(Vec::new()),
-        Some(value) if Path::new(&value).is_absolute() => Ok(vec![value.into()]),
-        Some(value) => {
-            let what = format!("'{}' is not an absolute path", Path::new(&value).display());
-            Err(Error::new(ErrorKind::Invalid, what).at(SETTING))
-        }
+/// The libraries that are found, each once; the one that the user names alone, and none where the user wants none.
+pub fn found() -> Result<Vec<PathBuf>> {
+    if env::var_os(SETTING).is_some_and(|value| value == OFF) {
+        return Ok(Vec::new());
     }
+    Ok(setting()?.map_or_else(search, |path| vec![path]))
 }
 
 fn search() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
-    for packages in site_packages::folders() {
+    for packages in python_packages::searched() {
         folders.extend(WHEELS.map(|wheel| packages.join(wheel)));
     }
     let linker = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
@@ -49,32 +45,14 @@ fn search() -> Vec<PathBuf> {
         folders.extend(["hdf5/serial", "hdf5/openmpi", "hdf5/mpich"].map(|build| folder.join(build)));
         folders.push(folder);
     }
-    let mut seen = Vec::new();
-    let mut libraries = Vec::new();
-    for path in folders.iter().flat_map(|folder| libraries_in(folder)) {
-        let real = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
-        if !seen.contains(&real) {
-            seen.push(real);
-            libraries.push(path);
-        }
-    }
-    libraries
+    distinct(folders.iter().flat_map(|folder| libraries_in(folder)).collect())
 }
 
 fn libraries_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut found: Vec<PathBuf> = entries.filter(|path| is_libhdf5(path)).collect();
+    let mut found: Vec<PathBuf> = entries.filter(|path| is_libhdf5(path, &BUILDS)).collect();
     found.sort();
     found
-}
-
-/// True for the C library itself, parallel builds too, and not for what is built on it.
-fn is_libhdf5(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let Some(rest) = name.strip_prefix("libhdf5") else { return false };
-    let builds = ["_serial", "_openmpi", "_mpich"];
-    let rest = builds.iter().find_map(|build| rest.strip_prefix(build)).unwrap_or(rest);
-    rest.starts_with(['.', '-']) && rest.contains(".so")
 }
 
 #[cfg(test)]
@@ -86,12 +64,12 @@ mod tests {
         for name in
             ["libhdf5.so.310", "libhdf5_serial.so.103", "libhdf5-9e18f0c6.so.320.0.0", "libhdf5_mpich.so.103"]
         {
-            assert!(is_libhdf5(&Path::new("/usr/lib").join(name)), "{name}");
+            assert!(is_libhdf5(&Path::new("/usr/lib").join(name), &BUILDS), "{name}");
         }
         for name in
             ["libhdf5_hl.so.310", "libhdf5_cpp.so", "libhdf5_serial_hl.so.100", "libhdf5.a", "libhdf5hl.so"]
         {
-            assert!(!is_libhdf5(&Path::new("/usr/lib").join(name)), "{name}");
+            assert!(!is_libhdf5(&Path::new("/usr/lib").join(name), &BUILDS), "{name}");
         }
     }
 }

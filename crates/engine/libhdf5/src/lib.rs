@@ -15,7 +15,8 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `entry` | the macro that exports the two functions by which HDF5 asks for a plug-in |
-//! | `find` | where a libhdf5 may lie on this machine |
+//! | `find` | the libhdf5 to read with: where it may lie on this machine |
+//! | `installed`, `python_packages` | every libhdf5 that programs of this machine may use; installed Python packages |
 //! | `load`, `handle` | how one is loaded: as a copy of its own, for libraries loaded later, or for itself alone |
 //! | `library`, `symbol_table` | one libhdf5, its version, its symbols, also where it is linked into the program |
 //! | `functions` | the macro that declares a table of functions |
@@ -34,9 +35,11 @@ pub mod find;
 pub mod functions;
 mod handle;
 pub mod hdf5_types;
+pub mod installed;
 pub mod library;
 mod load;
 pub mod open_id;
+pub mod python_packages;
 pub mod slots;
 mod symbol_table;
 

@@ -77,6 +77,7 @@ impl Hdf5Library {
     ) -> Result<Self> {
         let presence = Presence::Loaded { _original: original };
         let mut library = Self { handle, presence, path, version: [0; 3] };
+        // A build may keep the string to itself.
         library.version = library.named_version().or_else(|_| library.asked_version())?;
         Ok(library)
     }
@@ -146,8 +147,8 @@ impl Hdf5Library {
             .ok_or_else(|| Error::unsupported(format!("{text:?} names no version")).at(self.path.display()))
     }
 
-    /// As a loaded library answers, where a build keeps the string to itself.
-    fn asked_version(&self) -> Result<[u32; 3]> {
+    /// Its version as it answers when it is asked, which starts the library.
+    pub fn asked_version(&self) -> Result<[u32; 3]> {
         let ask = VersionFunction::load(self)?.H5get_libversion;
         let [mut major, mut minor, mut release] = [0; 3];
         // SAFETY: three places for numbers.

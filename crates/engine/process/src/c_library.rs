@@ -46,6 +46,15 @@ pub fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
+/// Files that this process has mapped.
+pub fn mapped_files() -> Vec<PathBuf> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..])));
+    let mut paths: Vec<PathBuf> = paths.collect();
+    paths.dedup();
+    paths
+}
+
 /// Refuses a library that another user could have written.
 pub fn check_owner(file: &File) -> Result<()> {
     let metadata = file.metadata().map_err(Error::from_io)?;

@@ -22,15 +22,12 @@
 //! | `supervise` | a program as a child: signals, stops, its end |
 //! | `launch_summary`, `counter_samples` | what a run did: lines, JSON, a page; counters over time |
 //! | `report_file`, `stage_area` | whether the page can be written, and the staging area used |
-//! | `libraries`, `site_packages` | every libhdf5 of this machine; installed Python packages |
 //! | `trial`, `probe` | each libhdf5 tried with the plug-ins in a child; what the child does |
 
 mod counter_samples;
 mod exec;
 mod launch_folder;
 mod launch_summary;
-#[path = "../../../engine/libhdf5/src/installed.rs"]
-mod libraries;
 mod plugin_path;
 mod plugins;
 mod probe;
@@ -38,8 +35,6 @@ mod program_reach;
 mod report_file;
 mod run;
 mod shared_tiers;
-#[path = "../../../engine/libhdf5/src/python_packages.rs"]
-mod site_packages;
 mod stage_area;
 mod supervise;
 mod tier_warnings;

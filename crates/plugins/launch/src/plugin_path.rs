@@ -9,7 +9,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{plugins::PluginFolder, site_packages};
+use forebay_libhdf5::python_packages;
+
+use crate::plugins::PluginFolder;
 
 /// The folder that HDF5 searches unless its build names another.
 const DEFAULT: &str = "/usr/local/hdf5/lib/plugin";
@@ -44,7 +46,7 @@ fn defaults() -> Vec<PathBuf> {
     if let Some(prefix) = env::var_os("CONDA_PREFIX") {
         add(Path::new(&prefix).join("lib/hdf5/plugin"));
     }
-    for packages in site_packages::folders() {
+    for packages in python_packages::searched() {
         add(packages.join("netCDF4/plugins"));
     }
     folders

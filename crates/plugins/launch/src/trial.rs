@@ -12,13 +12,11 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use forebay_libhdf5::installed;
 use forebay_process::{Error, Result};
 use serde::Serialize;
 
-use crate::{
-    libraries,
-    probe::{self, ProbeLine},
-};
+use crate::probe::{self, ProbeLine};
 
 /// How long one library may take.
 const MOST: Duration = Duration::from_secs(60);
@@ -57,7 +55,7 @@ pub struct LibraryTrial {
 /// Tries every libhdf5 of this machine with `variables`; `program` is a command line of ours, to which `hdf5-try` and its
 /// arguments are added.
 pub fn try_libraries(program: &[OsString], variables: &[(String, OsString)]) -> Result<Vec<LibraryTrial>> {
-    let libraries = libraries::found()?;
+    let libraries = installed::found()?;
     let folder = TrialFolder::make()?;
     let start = |(index, path): (usize, PathBuf)| {
         let file = folder.path.join(format!("{index}.h5"));

@@ -35,7 +35,6 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/ranks/mpi/src/rma.rs", "hands memory to MPI until a window is freed"),
     ("crates/ranks/mpi/src/slab.rs", "hands memory to MPI until a get is done"),
     ("crates/ranks/mpi/src/stall.rs", "ends a process that MPI keeps for ever"),
-    ("crates/plugins/launch/src/probe.rs", "calls into a libhdf5 found at run time"),
     (
         "crates/plugins/launch/src/supervise.rs",
         "blocks, takes and sends signals, and waits for a child that may stop",

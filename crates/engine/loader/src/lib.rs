@@ -25,6 +25,7 @@
 //! | `run/` | an epoch and the threads that make it ahead; how many of them, the crate `batch` decides |
 //! | `tuning` | what is done for latency alone, with a switch for each |
 //! | `loader`, `cursor`, `samples` | epochs of batches; what the consumer has used of them; samples by number |
+//! | `observer` | who is given the schedule of each epoch, and told how far it is |
 //! | `schedule` | which bytes samples need, and when: for tiers that fetch ahead |
 //! | `estimate/`, `share` | what an epoch will cost, computed without running it |
 //! | `options` | what the user may set |
@@ -53,6 +54,7 @@ mod left_out;
 mod loader;
 mod longest;
 mod make_batch;
+mod observer;
 mod options;
 mod origins;
 mod references;
@@ -81,6 +83,7 @@ pub use forebay_container::sample_spec::{
     SeriesSpec,
 };
 pub use loader::{Batches, Loader};
+pub use observer::EpochObserver;
 pub use options::{OnError, Options, SpillOptions};
 pub use origins::AxisOrigins;
 pub use run::{Next, Run};

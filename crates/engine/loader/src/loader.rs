@@ -1,11 +1,12 @@
 //! A set of samples, an order, and where the consumer is in it.
 
 use std::{
+    any::Any,
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
     time::Duration,
 };
 
-use forebay_batch::{Backing, BatchMaker, Depth, LoaderCounters, LoaderStats, PlainBacking};
+use forebay_batch::{Backing, BatchMaker, Depth, LoaderCounters, LoaderStats, MakerThreads, PlainBacking};
 use forebay_plan::{
     Epoch, Groups, LoaderState, ORDER_VERSION, Plan, PlanSpec, Resumed, STATE_VERSION, SetIdentity,
     StateCheck,
@@ -18,6 +19,7 @@ use crate::{
     estimate::Estimate,
     file_maker::FileMaker,
     make_batch::RunSpec,
+    observer::{EpochObserver, Observation},
     options::Options,
     run::{Next, Run, RunPace, RunTurn},
     schedule::Schedule,
@@ -33,6 +35,8 @@ use crate::{
 /// [`next_uncommitted`](Self::next_uncommitted) and commits each when it was used.
 #[derive(Debug)]
 pub struct Loader {
+    /// First, so that it is dropped before the set: an observer may have threads that look into the schedule.
+    observation: Option<Observation>,
     maker: Arc<dyn BatchMaker>,
     /// The same, where samples come from files.
     files: Option<Arc<FileMaker>>,
@@ -83,7 +87,20 @@ impl Loader {
         let plan = options.plan(Groups::new(&identity.part_lens, identity.group_len)?)?;
         tell_of_dropped(&plan);
         let (cursor, counters) = (Mutex::new(EpochCursor::at(plan, 0, 0, 0)), Arc::default());
-        Ok(Self { maker, files, identity, options, pace, counters, cursor })
+        Ok(Self { observation: None, maker, files, identity, options, pace, counters, cursor })
+    }
+
+    /// Reports its epochs to `observer` from now on. A loader whose samples do not come from files has no schedule to report.
+    pub fn observe(&mut self, observer: Box<dyn EpochObserver>) -> Result<()> {
+        self.files()?;
+        self.observation = Some(Observation::new(observer));
+        Ok(())
+    }
+
+    /// The observer, if it has one that is a `T`.
+    pub fn observer<T: EpochObserver>(&self) -> Option<&T> {
+        let observer: &dyn Any = self.observation.as_ref()?.observer();
+        observer.downcast_ref()
     }
 
     /// Has its batches made by what `decorate` makes of its maker: one of the same samples.
@@ -112,6 +129,11 @@ impl Loader {
 
     /// The same, of which at most `steps` batches are made.
     pub fn start_steps(&self, steps: u64) -> Result<Run> {
+        self.begin_observation(self.upcoming())?;
+        self.start_observed(steps)
+    }
+
+    fn start_observed(&self, steps: u64) -> Result<Run> {
         let mut cursor = self.cursor();
         let token = cursor.begin();
         let epoch = cursor.plan.epoch(cursor.epoch, cursor.position)?.in_run(cursor.runs).first_steps(steps);
@@ -122,11 +144,12 @@ impl Loader {
     /// Begins the epoch after that of `before`, all of whose batches were handed out: they can still be committed. Where they were
     /// not all handed out, or another epoch was set, it is as [`start`](Self::start).
     pub fn start_next(&self, before: &Run) -> Result<Run> {
+        self.begin_observation(self.upcoming_after(before))?;
         let mut cursor = self.cursor();
         let after = cursor.after(before.number());
         let Some((number, epoch, token)) = after.filter(|(number, ..)| cursor.follow(*number)) else {
             drop(cursor);
-            return self.start();
+            return self.start_observed(u64::MAX);
         };
         let epoch = cursor.plan.epoch(epoch, 0)?.in_run(number);
         drop(cursor);
@@ -134,9 +157,10 @@ impl Loader {
     }
 
     /// Begins to make the epoch after that of `run`, while the last batches of that wait for the consumer; nothing where it is
-    /// too early for that, or where another epoch was set. [`follow`](Self::follow) makes it the consumer's.
+    /// too early for that, or where another epoch was set, and never where an observer has one epoch at a time.
+    /// [`follow`](Self::follow) makes it the consumer's.
     pub fn start_after(&self, run: &Run) -> Result<Option<Run>> {
-        if !run.is_nearly_over() {
+        if self.observation.is_some() || !run.is_nearly_over() {
             return Ok(None);
         }
         let mut cursor = self.cursor();
@@ -183,6 +207,13 @@ impl Loader {
             Next::Batch(batch) => self.cursor().hand_out(batch.receipt()),
             Next::End if run.is_finished() => self.cursor().finish(run.number()),
             Next::End | Next::Waiting => {}
+        }
+        match (&next, &self.observation) {
+            (Next::Batch(batch), Some(observation)) => {
+                observation.observer().deliver(batch.epoch, batch.step)
+            }
+            (Next::End, Some(observation)) => observation.end(),
+            _ => {}
         }
         Ok(next)
     }
@@ -231,7 +262,12 @@ impl Loader {
         let plan = options.plan(Groups::new(&set.part_lens, state.group_len)?)?;
         plan.epoch(state.epoch, state.position)?;
         let mut cursor = self.cursor();
+        let is_other_order = (plan.spec(), plan.group_len()) != (cursor.plan.spec(), cursor.plan.group_len());
         *cursor = EpochCursor::at(plan, state.epoch, state.position, cursor.runs);
+        drop(cursor);
+        if let Some(observation) = self.observation.as_ref().filter(|_| is_other_order) {
+            observation.forget();
+        }
         Ok(if state.files == set.version { Resumed::SameFiles } else { Resumed::OtherFiles })
     }
 
@@ -272,6 +308,11 @@ impl Loader {
         &self.maker
     }
 
+    /// True when batches may be made on one thread alone, the one that asks for them.
+    pub fn makes_on_caller(&self) -> bool {
+        self.maker.threads() == MakerThreads::Caller
+    }
+
     /// How it works.
     pub fn options(&self) -> &Options {
         &self.options
@@ -307,6 +348,12 @@ impl Loader {
     /// The plan of the epochs.
     pub fn plan(&self) -> Plan {
         self.cursor().plan.clone()
+    }
+
+    /// Reports the epoch that starts next. First the observer: it would otherwise fetch again what the loader's threads are at.
+    fn begin_observation(&self, upcoming: (u64, u64)) -> Result<()> {
+        let Some(observation) = &self.observation else { return Ok(()) };
+        observation.begin(upcoming, || self.schedule())
     }
 
     fn files(&self) -> Result<&Arc<FileMaker>> {

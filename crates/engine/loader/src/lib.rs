@@ -25,6 +25,7 @@
 //! | `run/` | an epoch and the threads that make it ahead; how many of them, the crate `batch` decides |
 //! | `tuning` | what is done for latency alone, with a switch for each |
 //! | `loader`, `cursor`, `samples` | epochs of batches; what the consumer has used of them; samples by number |
+//! | `followed_run` | consecutive epochs: a run, and the next one made ahead |
 //! | `observer` | who is given the schedule of each epoch, and told how far it is |
 //! | `schedule` | which bytes samples need, and when: for tiers that fetch ahead |
 //! | `estimate/`, `share` | what an epoch will cost, computed without running it |
@@ -45,6 +46,7 @@ mod cursor;
 mod estimate;
 mod file_maker;
 mod fingerprint;
+mod followed_run;
 mod group_parts;
 mod horizon;
 mod join;
@@ -78,6 +80,7 @@ mod walk;
 
 pub use batch::{Batch, FailedSample, Receipt};
 pub use estimate::{EpochCost, Estimate};
+pub use followed_run::FollowedRun;
 pub use forebay_container::sample_spec::{
     AxisLen, AxisName, Boundary, Centres, Convert, Dense, FieldSpec, FilesAxis, Leads, Offsets, SampleSpec,
     SeriesSpec,

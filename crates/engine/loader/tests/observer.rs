@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use forebay_loader::{EpochObserver, Loader, Next, Options, Run, SampleSet, Schedule};
+use forebay_loader::{EpochObserver, FollowedRun, Loader, Next, Options, Run, SampleSet, Schedule};
 use forebay_plan::{Resumed, Shuffle, StateCheck};
 use forebay_process::{Error, Result};
 use forebay_source::FaultSchedule;
@@ -175,6 +175,27 @@ fn a_state_goes_on_where_it_was_taken_and_one_of_another_order_brings_another_sc
     let another = schedule_of(&calls[1..]);
     assert_ne!(another, schedule);
     assert_eq!(calls, [Call::End, Call::Begin(another, 0, 0), Call::Deliver(0, 0)]);
+}
+
+#[test]
+fn an_observer_has_one_epoch_at_a_time() {
+    let (loader, recorder) = observed(set(&[make(ROWS)]));
+    let mut run = FollowedRun::new(loader.start().unwrap(), true);
+    for epoch in 0..3 {
+        let mut steps = 0;
+        loop {
+            match run.next(&loader, Duration::from_secs(1)).unwrap() {
+                Next::Batch(batch) => loader.commit(batch.receipt()),
+                Next::Waiting => continue,
+                Next::End => break,
+            }
+            steps += 1;
+        }
+        assert_eq!(steps, STEPS);
+        let calls = recorder.take();
+        assert_eq!(calls, whole_epoch(schedule_of(&calls), epoch));
+        run.go_on(&loader, true).unwrap();
+    }
 }
 
 #[test]

@@ -7,13 +7,15 @@ use std::{
 };
 
 use forebay::{
-    Error, ErrorKind, Feed,
-    batch::Backing,
+    Error, ErrorKind, Loader, TierObserver, TierReport,
+    batch::{Backing, PlainBacking},
     forms_of,
-    loader::{Next, Run},
+    loader::{FollowedRun, Next},
     plan::{LoaderState, Resumed, StateCheck},
+    process::Histogram,
     selected_fields, selected_names,
     transform::{FieldForm, TransformSpec, Transformed},
+    transform_batches,
 };
 use pyo3::prelude::*;
 use serde_json::json;
@@ -33,28 +35,31 @@ use crate::{
 /// Gives the batches of a set of samples, epoch after epoch.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct BatchLoader {
-    feed: Closable<Feed>,
+    loader: Closable<Loader>,
     /// What samples are numbers of, where they come from files.
     set: Option<NumberedSet>,
     /// What is known of the fields of its batches.
     forms: Vec<FieldForm>,
+    /// How long reads of the origin took, by whichever loader of the set; empty if samples do not come from files.
+    origin_latency: Arc<Histogram>,
 }
 
 impl BatchLoader {
-    /// The loader of `feed`, whose batches of fields `forms` are transformed as `transforms` (JSON) say.
+    /// Wraps `loader`, whose batches of fields `forms` are transformed as `transforms` (JSON) say.
     fn of(
         py: Python<'_>,
-        feed: Feed,
+        mut loader: Loader,
         forms: Vec<FieldForm>,
         transforms: Option<&str>,
         backing: Option<Arc<dyn Backing>>,
     ) -> PyResult<Self> {
         let spec = transform_spec(transforms)?;
-        let feed = feed.transformed(&forms, &spec, backing).map_err(raised)?;
+        transform_batches(&mut loader, &forms, &spec, backing).map_err(raised)?;
         let forms =
             if spec.is_none() { forms } else { Transformed::forms_of(&forms, &spec).map_err(raised)? };
         show_warnings(py)?;
-        Ok(Self { feed: Closable::new("loader", feed), set: None, forms })
+        let (loader, origin_latency) = (Closable::new("loader", loader), Arc::default());
+        Ok(Self { loader, set: None, forms, origin_latency })
     }
 }
 
@@ -86,12 +91,16 @@ impl BatchLoader {
         let forms = forms_of(&set);
         let backing = memory.map(LoaderMemory::backing);
         let of_batches = backing.clone();
-        let made = py.detach(|| match of_batches {
-            Some(backing) => Feed::over(set, options, tiers, backing),
-            None => Feed::new(set, options, tiers),
+        let made = py.detach(|| {
+            let of_batches = of_batches.unwrap_or_else(|| Arc::new(PlainBacking::default()));
+            let mut loader = Loader::over(set, options, of_batches)?;
+            if let Some(tiers) = tiers {
+                loader.observe(Box::new(TierObserver::new(tiers)))?;
+            }
+            Ok(loader)
         });
-        let feed = made.map_err(raised)?.measured_by(origin_latency);
-        Ok(Self { set: Some(numbered), ..Self::of(py, feed, forms, transforms, backing)? })
+        let of_files = Self::of(py, made.map_err(raised)?, forms, transforms, backing)?;
+        Ok(Self { set: Some(numbered), origin_latency, ..of_files })
     }
 
     /// A loader of the variables `names` of `store`; samples of ranks that are gone are read by `files`, if it is given.
@@ -116,8 +125,8 @@ impl BatchLoader {
             Some(_) => names.clone(),
             None => selected_names(&names, &transform_spec(transforms)?),
         };
-        let feed = store.feed(&names, &read, options, files, backing.clone())?;
-        Self::of(py, feed, store.forms(&read)?, transforms, backing)
+        let loader = store.loader(&names, &read, options, files, backing.clone())?;
+        Self::of(py, loader, store.forms(&read)?, transforms, backing)
     }
 
     /// A loader of the variables `names` of several stores, one after another.
@@ -136,8 +145,8 @@ impl BatchLoader {
     ) -> PyResult<Self> {
         let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
         let backing = memory.map(LoaderMemory::backing);
-        let feed = stores.feed(&names, options, backing.clone())?;
-        Self::of(py, feed, stores.forms(&names)?, transforms, backing)
+        let loader = stores.loader(&names, options, backing.clone())?;
+        Self::of(py, loader, stores.forms(&names)?, transforms, backing)
     }
 
     /// Name, type and shape of one sample of each field of its batches; `None` along the axis whose length differs.
@@ -149,30 +158,30 @@ impl BatchLoader {
     /// Begins an epoch. Where it `is_followed` by another, that is begun while the last batches of this one are taken.
     #[pyo3(signature = (is_followed=false))]
     fn start(&self, py: Python<'_>, is_followed: bool) -> PyResult<EpochRun> {
-        let feed = self.feed.get()?;
-        let run = py.detach(|| feed.start()).map_err(raised)?;
-        Ok(EpochRun::new(UnderWay::new(feed, run, is_followed), self.set.clone()))
+        let loader = self.loader.get()?;
+        let run = py.detach(|| loader.start()).map_err(raised)?;
+        Ok(EpochRun::new(UnderWay { loader, run: FollowedRun::new(run, is_followed) }, self.set.clone()))
     }
 
     /// Batches of a whole epoch.
     fn __len__(&self) -> PyResult<usize> {
-        let count = self.feed.get()?.step_count().map_err(raised)?;
+        let count = self.loader.get()?.step_count().map_err(raised)?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     /// Batches that the consumer has yet to commit of its epoch, or else of the next.
     fn remaining(&self) -> PyResult<u64> {
-        self.feed.get()?.remaining().map_err(raised)
+        self.loader.get()?.remaining().map_err(raised)
     }
 
     /// Where the consumer is, as JSON.
     fn state(&self) -> PyResult<String> {
-        serde_json::to_string(&self.feed.get()?.state()).map_err(|error| misread(&error))
+        serde_json::to_string(&self.loader.get()?.state()).map_err(|error| misread(&error))
     }
 
     /// The same without waiting, for a process that was forked; nothing where it cannot be known.
     fn state_at_once(&self) -> PyResult<Option<String>> {
-        let state = self.feed.get()?.state_at_once();
+        let state = self.loader.get()?.state_at_once();
         state.map(|state| serde_json::to_string(&state)).transpose().map_err(|error| misread(&error))
     }
 
@@ -180,15 +189,15 @@ impl BatchLoader {
     fn load_state(&self, state: &str, strict: bool) -> PyResult<bool> {
         let state = LoaderState::from_json(state).map_err(raised)?;
         let check = if strict { StateCheck::Strict } else { StateCheck::CountOnly };
-        let resumed = self.feed.get()?.load_state(&state, check).map_err(raised)?;
+        let resumed = self.loader.get()?.load_state(&state, check).map_err(raised)?;
         Ok(resumed == Resumed::SameFiles)
     }
 
     /// What the order of samples is made of, and where in it the next run begins, as JSON: the same on every rank.
     fn order(&self) -> PyResult<String> {
-        let feed = self.feed.get()?;
-        let (state, options) = (feed.state(), feed.options());
-        let (epoch, position) = feed.upcoming();
+        let loader = self.loader.get()?;
+        let (state, options) = (loader.state(), loader.options());
+        let (epoch, position) = loader.upcoming();
         let order = json!({
             "fingerprint": state.fingerprint,
             "samples": state.samples,
@@ -208,50 +217,50 @@ impl BatchLoader {
 
     /// Makes `epoch` the next one that is begun.
     fn set_epoch(&self, epoch: u64) -> PyResult<()> {
-        self.feed.get()?.set_epoch(epoch);
+        self.loader.get()?.set_epoch(epoch);
         Ok(())
     }
 
     /// The epoch that is begun next, and the position of its order where it begins.
     fn upcoming(&self) -> PyResult<(u64, u64)> {
-        Ok(self.feed.get()?.upcoming())
+        Ok(self.loader.get()?.upcoming())
     }
 
     /// What it did so far, as JSON.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
-        let feed = self.feed.get()?;
-        let stats = feed.stats();
+        let loader = self.loader.get()?;
+        let stats = loader.stats();
         // A tier that ranks its copies just now may be waiting for Python.
-        let tiers = py.detach(|| feed.tier_report());
+        let tiers = py.detach(|| TierReport::from_loader(&loader));
         let mut value = serde_json::to_value(stats).map_err(|error| misread(&error))?;
         value["verdict"] = serde_json::to_value(stats.bottleneck()).map_err(|error| misread(&error))?;
         value["tiers"] = tier_value(tiers)?;
         value["origin_latency"] =
-            serde_json::to_value(feed.origin_latency()).map_err(|error| misread(&error))?;
-        value["in_force"] = serde_json::to_value(feed.in_force()).map_err(|error| misread(&error))?;
+            serde_json::to_value(self.origin_latency.summary()).map_err(|error| misread(&error))?;
+        value["in_force"] = serde_json::to_value(loader.in_force()).map_err(|error| misread(&error))?;
         Ok(value.to_string())
     }
 
     /// What threads, memory and spill are in force, as JSON.
     fn in_force(&self) -> PyResult<String> {
-        serde_json::to_string(&self.feed.get()?.in_force()).map_err(|error| misread(&error))
+        serde_json::to_string(&self.loader.get()?.in_force()).map_err(|error| misread(&error))
     }
 
     /// True when batches may be made on one thread alone, the one that asks for them.
     fn makes_on_caller(&self) -> PyResult<bool> {
-        Ok(self.feed.get()?.makes_on_caller())
+        Ok(self.loader.get()?.makes_on_caller())
     }
 
     /// Gives memory that no batch lies in back to the system.
     fn release_memory(&self, py: Python<'_>) {
-        if let Ok(feed) = self.feed.get() {
-            py.detach(|| feed.release_memory());
+        if let Ok(loader) = self.loader.get() {
+            py.detach(|| loader.release_memory());
         }
     }
 
     /// Leaves files and tiers. May be called more than once.
     fn close(&self) {
-        self.feed.close();
+        self.loader.close();
     }
 }
 
@@ -262,46 +271,24 @@ impl BatchLoader {
 pub(crate) struct EpochRun {
     under_way: Mutex<Option<UnderWay>>,
     /// Where batches are committed: a run that was closed keeps no files open.
-    feed: Weak<Feed>,
+    loader: Weak<Loader>,
     set: Option<NumberedSet>,
     process: u32,
 }
 
-/// A run, and the one that follows it.
+/// A run, the one that follows it, and their loader.
 struct UnderWay {
-    feed: Arc<Feed>,
-    run: Run,
-    follower: Option<Run>,
-    is_followed: bool,
-    /// True once there was no further batch of this one.
-    is_over: bool,
+    loader: Arc<Loader>,
+    run: FollowedRun,
 }
 
 impl UnderWay {
-    fn new(feed: Arc<Feed>, run: Run, is_followed: bool) -> Self {
-        Self { feed, run, follower: None, is_followed, is_over: false }
-    }
-
-    /// The next batch, not committed.
     fn next(&mut self, patience: Duration) -> forebay::Result<Next> {
-        let next = self.feed.next_uncommitted(&mut self.run, patience)?;
-        self.is_over = matches!(next, Next::End);
-        if self.is_followed && self.follower.is_none() && matches!(next, Next::Batch(_)) {
-            match self.feed.start_after(&self.run) {
-                Ok(follower) => self.follower = follower,
-                // Begun when its time has come, it says why it cannot be.
-                Err(_) => self.is_followed = false,
-            }
-        }
-        Ok(next)
+        self.run.next(&self.loader, patience)
     }
 
-    /// The next batch of the run that follows, not committed, if it is there and this one is over.
     fn next_of_follower(&mut self) -> forebay::Result<Next> {
-        match &mut self.follower {
-            Some(follower) if self.is_over => self.feed.next_uncommitted(follower, Duration::ZERO),
-            _ => Ok(Next::Waiting),
-        }
+        self.run.next_of_follower(&self.loader)
     }
 }
 
@@ -332,8 +319,8 @@ impl EpochRun {
     /// consumer would not get a batch that was counted then.
     #[setter]
     fn set_received(&self, batch: &RawBatch) {
-        if let (Some(feed), Some(receipt)) = (self.feed.upgrade(), batch.receipt) {
-            feed.commit(receipt);
+        if let (Some(loader), Some(receipt)) = (self.loader.upgrade(), batch.receipt) {
+            loader.commit(receipt);
         }
     }
 
@@ -353,9 +340,8 @@ impl EpochRun {
         Ok(py.detach(|| {
             let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
             let before = under_way.as_mut()?;
-            let run = before.follower.take().filter(|run| before.feed.follow(run))?;
-            let feed = Arc::clone(&before.feed);
-            Some(Self::new(UnderWay::new(feed, run, is_followed), self.set.clone()))
+            let run = before.run.follow(&before.loader, is_followed)?;
+            Some(Self::new(UnderWay { loader: Arc::clone(&before.loader), run }, self.set.clone()))
         }))
     }
 
@@ -373,8 +359,8 @@ impl EpochRun {
 
 impl EpochRun {
     fn new(under_way: UnderWay, set: Option<NumberedSet>) -> Self {
-        let feed = Arc::downgrade(&under_way.feed);
-        Self { under_way: Mutex::new(Some(under_way)), feed, set, process: process::id() }
+        let loader = Arc::downgrade(&under_way.loader);
+        Self { under_way: Mutex::new(Some(under_way)), loader, set, process: process::id() }
     }
 
     /// What `body` gives of the run; nothing once it is closed.

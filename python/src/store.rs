@@ -16,7 +16,7 @@ use std::{
 };
 
 use forebay::{
-    DataPath, Error, ErrorKind, Feed, FillOptions, FillProgress, Launcher, MpiHandle, OnLost, Options,
+    DataPath, Error, ErrorKind, FillOptions, FillProgress, Launcher, Loader, MpiHandle, OnLost, Options,
     Rendezvous, StoreMaker, StoredField,
     batch::{Backing, BatchMaker},
     container::cf::ValueKind,
@@ -371,14 +371,14 @@ impl RawStore {
     }
 
     /// A loader of the variables `names`, of which those are read that are among `read`.
-    pub(crate) fn feed(
+    pub(crate) fn loader(
         &self,
         names: &[String],
         read: &[String],
         options: Options,
         files: Option<&SampleReader>,
         backing: Option<Arc<dyn Backing>>,
-    ) -> PyResult<Feed> {
+    ) -> PyResult<Loader> {
         let on_lost = files.map_or(Ok(OnLost::Raise), |files| files.samples().map(OnLost::ReadFiles))?;
         let memory = options.memory.unwrap_or(self.memory);
         let options = self.within(memory, read, options)?;
@@ -388,7 +388,7 @@ impl RawStore {
             Some(backing) => maker.over(memory, backing),
             None => maker,
         };
-        Feed::of_maker(Arc::new(maker), options).map_err(raised)
+        Loader::of_maker(Arc::new(maker), options).map_err(raised)
     }
 
     /// What is known of the variables `names`.

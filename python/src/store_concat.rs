@@ -6,7 +6,7 @@ use std::{
 };
 
 use forebay::{
-    Error, Feed, Options, StoreConcat,
+    Error, Loader, Options, StoreConcat,
     batch::{Backing, BatchMaker},
     process::PerProcess,
     store::GET_PATIENCE,
@@ -58,12 +58,12 @@ impl RawStoreConcat {
     }
 
     /// A loader of the variables `names`.
-    pub(crate) fn feed(
+    pub(crate) fn loader(
         &self,
         names: &[String],
         options: Options,
         backing: Option<Arc<dyn Backing>>,
-    ) -> PyResult<Feed> {
+    ) -> PyResult<Loader> {
         let first = self.first()?.get();
         let memory = options.memory.unwrap_or(first.memory);
         // Samples of one store may be longer than those of another.
@@ -75,7 +75,7 @@ impl RawStoreConcat {
             Some(backing) => maker.over(memory, backing),
             None => maker,
         };
-        Feed::of_maker(Arc::new(maker), options).map_err(raised)
+        Loader::of_maker(Arc::new(maker), options).map_err(raised)
     }
 
     /// What makes batches of the variables `names`, for statistics.

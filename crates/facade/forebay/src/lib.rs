@@ -19,7 +19,8 @@
 //! | `statistics` | statistics of a set in one pass, saved beside the index |
 //! | `told_containers` | descriptions of files that another rank made |
 //! | `selected_fields` | the fields that a loader gives out |
-//! | `feed` | a loader, the tiers it reads through, and what it tells them of the future |
+//! | `tier_observer` | the observer that passes a loader's schedule on to its tiers; what was read from where |
+//! | `transformed_loader` | loaders whose batches are transformed |
 //! | `foresight` | what a loader knows of the future, as tiers want to know it |
 //! | `job_comm` | the ranks of the job, by what its launcher says |
 //! | `store_set/` | a set of samples in the memory of all ranks, and batches from it |
@@ -27,7 +28,6 @@
 //! | `slow` | files as if behind a slow file system, for trials |
 
 mod describe_cost;
-mod feed;
 mod file_facts;
 mod file_version;
 mod files;
@@ -45,10 +45,11 @@ mod set;
 mod slow;
 mod statistics;
 mod store_set;
+mod tier_observer;
 mod told_containers;
+mod transformed_loader;
 
 pub use describe_cost::DescribeCost;
-pub use feed::{EpochTiers, Feed, TierReport};
 pub use file_facts::{file_facts, variable_facts};
 pub use file_version::file_version;
 pub use files::{expand, expand_among, expand_to_files};
@@ -91,4 +92,6 @@ pub use store_set::{
     FillOptions, FillProgress, OnLost, StoreConcat, StoreMaker, StoredField, added_identity, auto_width,
     fill_store, store_options_within,
 };
+pub use tier_observer::{EpochTiers, TierObserver, TierReport};
 pub use told_containers::ToldContainers;
+pub use transformed_loader::transform_batches;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use forebay::{
-    Feed, Loader, LoaderForesight, Options, SampleSet, SampleSpec, TierPlan, foresee,
+    Loader, LoaderForesight, Options, SampleSet, SampleSpec, TierObserver, TierPlan, TierReport, foresee,
     loader::{FieldSpec, IndexAccess, Next, Schedule},
     plan::{Resumed, Shard, Shuffle, StateCheck, Tail},
     source::{FaultOrigin, Origin, SmallSourceCache},
@@ -213,13 +213,13 @@ fn a_forecast_says_what_fits_and_what_each_policy_reads() {
     }
 }
 
-/// How often reads of one epoch of `feed` found what was fetched ahead.
-fn found_by(feed: &Feed) -> u64 {
-    let ahead = || feed.tier_report().unwrap().total.ahead;
+/// How often reads of one epoch of `loader` found what was fetched ahead.
+fn found_by(loader: &Loader) -> u64 {
+    let ahead = || TierReport::from_loader(loader).unwrap().total.ahead;
     let before = ahead();
-    let mut run = feed.start().unwrap();
+    let mut run = loader.start().unwrap();
     loop {
-        match feed.next(&mut run, Duration::from_secs(1)).unwrap() {
+        match loader.next(&mut run, Duration::from_secs(1)).unwrap() {
             Next::Batch(batch) => made::check(&batch, ROWS),
             Next::Waiting => {}
             Next::End => return ahead() - before,
@@ -235,10 +235,11 @@ fn a_loaded_state_of_another_order_is_the_order_that_is_fetched_ahead() {
     let set = set_on(&files, &(Arc::clone(&tiered) as _));
     let with_seed = |seed| Options { seed, ..options(Shuffle::Full, Shard::default()) };
     let state = Loader::new(Arc::clone(&set), with_seed(2)).unwrap().state();
-    let feed = Feed::new(set, with_seed(1), Some(tiered)).unwrap();
-    let own = found_by(&feed);
-    assert_eq!(feed.load_state(&state, StateCheck::Strict).unwrap(), Resumed::SameFiles);
-    let loaded = found_by(&feed);
+    let mut loader = Loader::new(set, with_seed(1)).unwrap();
+    loader.observe(Box::new(TierObserver::new(tiered))).unwrap();
+    let own = found_by(&loader);
+    assert_eq!(loader.load_state(&state, StateCheck::Strict).unwrap(), Resumed::SameFiles);
+    let loaded = found_by(&loader);
     assert!(
         own > 40 && loaded > own / 2,
         "{own} ahead in its own order, {loaded} in the one that was loaded"

@@ -73,6 +73,12 @@ pub(crate) fn place<'a, T>(given: OutArg<'a, T>, name: &str) -> Result<&'a mut M
     given.ok_or_else(|| is_null(name))
 }
 
+/// Writes `value` to the place `out`, which has to be there.
+pub(crate) fn put<T>(out: OutArg<'_, T>, name: &str, value: T) -> Result<()> {
+    place(out, name)?.write(value);
+    Ok(())
+}
+
 /// The `count` elements at `first`.
 pub(crate) fn list<'a, T: Copy>(first: *const T, count: usize, name: &str) -> Result<&'a [T]> {
     if count == 0 {

@@ -7,7 +7,7 @@ use forebay::{
     container::cf::ValueKind,
     loader::FieldFacts,
     open_named_set,
-    process::{Histogram, ProcessIdentity, current_process},
+    process::{ProcessIdentity, current_process},
     tier::Tiered,
 };
 use serde_json::{Value, json};
@@ -23,7 +23,6 @@ use crate::{
 pub(crate) struct DatasetHandle {
     samples: Samples,
     tiers: Option<Arc<Tiered>>,
-    origin_latency: Arc<Histogram>,
     process: ProcessIdentity,
 }
 
@@ -33,8 +32,7 @@ impl DatasetHandle {
         let cache = IndexCache::of_user();
         let (set, _) = open_named_set(&origins, given.set_spec()?, NameKind::Patterns, cache.as_ref())?;
         let samples = Samples::new(Arc::new(set), &given.options());
-        let origin_latency = Arc::clone(origins.latency());
-        Ok(Self { samples, tiers, origin_latency, process: current_process() })
+        Ok(Self { samples, tiers, process: current_process() })
     }
 
     /// What a loader reads.
@@ -42,9 +40,9 @@ impl DatasetHandle {
         self.samples.set()
     }
 
-    /// What a loader reads through, and what measures the origin.
-    pub(crate) fn tiers_and_latency(&self) -> (Option<Arc<Tiered>>, Arc<Histogram>) {
-        (self.tiers.clone(), Arc::clone(&self.origin_latency))
+    /// What a loader reads through.
+    pub(crate) fn tiers(&self) -> Option<&Arc<Tiered>> {
+        self.tiers.as_ref()
     }
 
     fn describe(&self) -> Value {

@@ -7,14 +7,14 @@ use std::{
 };
 
 use forebay::{
-    Error, Feed, Result,
-    loader::{Next, Run},
+    Error, Loader, Result, TierObserver, TierReport,
+    loader::{FollowedRun, Next},
     plan::{LoaderState, StateCheck},
 };
 
 use crate::{
     batch::BatchHandle,
-    border::{OutArg, handle, list, owned_text, place, versioned},
+    border::{OutArg, handle, list, owned_text, place, put, versioned},
     dataset::DatasetHandle,
     loader_arguments::LoaderArguments,
     status::{END, OK, TIMEOUT, free, give, guard},
@@ -23,7 +23,7 @@ use crate::{
 
 /// `forebay_loader`: gives batches, epoch after epoch.
 pub(crate) struct LoaderHandle {
-    feed: Feed,
+    loader: Loader,
     /// Epochs from one start to the end.
     epochs: u64,
     /// True where batches count in the state as they are given out.
@@ -40,9 +40,7 @@ pub(crate) struct LoaderHandle {
 #[derive(Default)]
 struct LoaderProgress {
     /// The one under way; after the last epoch of a start, that one.
-    run: Option<Run>,
-    /// The epoch after it, made ahead.
-    follower: Option<Run>,
+    run: Option<FollowedRun>,
     /// Epochs that were begun.
     begun: u64,
     /// True from a stop to the next start: there are no more batches.
@@ -63,19 +61,21 @@ const SLICE: Duration = Duration::from_millis(50);
 const LEAST_WITHOUT_PREFETCH: Duration = Duration::from_millis(1);
 
 impl LoaderHandle {
-    fn new(dataset: &DatasetHandle, given: &LoaderArguments) -> Result<Self> {
-        let (tiers, latency) = dataset.tiers_and_latency();
-        let feed = Feed::new(Arc::clone(dataset.set()), given.options()?, tiers)?.measured_by(latency);
-        Ok(Self::of(feed, given))
+    fn open(dataset: &DatasetHandle, given: &LoaderArguments) -> Result<Self> {
+        let mut loader = Loader::new(Arc::clone(dataset.set()), given.options()?)?;
+        if let Some(tiers) = dataset.tiers() {
+            loader.observe(Box::new(TierObserver::new(Arc::clone(tiers))))?;
+        }
+        Ok(Self::new(loader, given))
     }
 
-    /// The loader that `feed` is, for as many epochs as are `given`.
-    pub(crate) fn of(feed: Feed, given: &LoaderArguments) -> Self {
+    /// Wraps `loader`, for as many epochs as are `given`.
+    pub(crate) fn new(loader: Loader, given: &LoaderArguments) -> Self {
         let (epochs, commits) = (given.epochs(), given.commits());
         let least_patience =
-            if feed.options().prefetch == 0 { LEAST_WITHOUT_PREFETCH } else { Duration::ZERO };
+            if loader.options().prefetch == 0 { LEAST_WITHOUT_PREFETCH } else { Duration::ZERO };
         let (turns, progress) = (Turns::default(), Mutex::default());
-        Self { feed, epochs, commits, least_patience, turns, progress }
+        Self { loader, epochs, commits, least_patience, turns, progress }
     }
 
     fn progress(&self) -> MutexGuard<'_, LoaderProgress> {
@@ -103,29 +103,25 @@ impl LoaderHandle {
     fn advance(&self, patience: Duration) -> Result<Next> {
         let mut progress = self.progress();
         loop {
-            let LoaderProgress { run, follower, begun, is_stopped } = &mut *progress;
+            let LoaderProgress { run, begun, is_stopped } = &mut *progress;
             let Some(current) = run else {
                 if *is_stopped {
                     return Ok(Next::End);
                 }
-                *run = Some(self.feed.start()?);
+                *run = Some(FollowedRun::new(self.loader.start()?, self.epochs > 1));
                 *begun = 1;
                 continue;
             };
-            let next = match self.commits {
-                true => self.feed.next(current, patience)?,
-                false => self.feed.next_uncommitted(current, patience)?,
-            };
-            match next {
+            match current.next(&self.loader, patience)? {
                 Next::End if *begun < self.epochs && !*is_stopped => {
-                    let ahead = follower.take().filter(|ahead| self.feed.follow(ahead));
-                    *current = ahead.map_or_else(|| self.feed.start_next(current), Ok)?;
+                    current.go_on(&self.loader, *begun + 1 < self.epochs)?;
                     *begun += 1;
                 }
-                Next::Batch(_) if *begun < self.epochs && follower.is_none() => {
-                    // Where it cannot be begun ahead, it is begun when its time has come, and says why it cannot be.
-                    *follower = self.feed.start_after(current).unwrap_or_default();
-                    return Ok(next);
+                Next::Batch(batch) => {
+                    if self.commits {
+                        self.loader.commit(batch.receipt());
+                    }
+                    return Ok(Next::Batch(batch));
                 }
                 next => return Ok(next),
             }
@@ -133,11 +129,12 @@ impl LoaderHandle {
     }
 
     /// Ends what is under way: the next batch is the first of another start. Batches of an epoch that is over can still be committed.
-    fn restart(&self, then: impl FnOnce(&Feed) -> Result<()>) -> Result<()> {
+    fn restart(&self, then: impl FnOnce(&Loader) -> Result<()>) -> Result<()> {
         let _interruption = self.turns.interrupt();
         let mut progress = self.progress();
-        then(&self.feed)?;
-        let run = progress.run.take_if(|run| run.is_finished());
+        then(&self.loader)?;
+        let mut run = progress.run.take_if(|run| run.is_finished());
+        drop(run.as_mut().and_then(FollowedRun::take_follower));
         *progress = LoaderProgress { run, ..LoaderProgress::default() };
         Ok(())
     }
@@ -147,7 +144,8 @@ impl LoaderHandle {
         let interruption = self.turns.interrupt();
         let mut progress = self.progress();
         progress.is_stopped = true;
-        let left = (progress.follower.take(), progress.run.take_if(|run| !run.is_finished()));
+        let follower = progress.run.as_mut().and_then(FollowedRun::take_follower);
+        let left = (follower, progress.run.take_if(|run| !run.is_finished()));
         drop(progress);
         drop(interruption);
         // Its threads end after what they are at; those that wait for a batch need not wait for that.
@@ -164,7 +162,7 @@ extern "C" fn forebay_loader_new(
 ) -> i32 {
     give(loader, "loader", || {
         let options = versioned(options, "forebay_loader_options")?;
-        LoaderHandle::new(handle(dataset, "dataset")?, &options)
+        LoaderHandle::open(handle(dataset, "dataset")?, &options)
     })
 }
 
@@ -187,43 +185,40 @@ extern "C" fn forebay_loader_next(
     })
 }
 
+/// Calls a `verb` of the loader behind a handle.
+fn call(loader: Option<&LoaderHandle>, verb: impl FnOnce(&LoaderHandle) -> Result<()>) -> i32 {
+    guard(|| verb(handle(loader, "loader")?).map(|()| OK))
+}
+
 /// Begins anew, with the next epoch; one that is under way is left.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_loader_start(loader: Option<&LoaderHandle>) -> i32 {
-    guard(|| {
-        handle(loader, "loader")?.restart(|_| Ok(()))?;
-        Ok(OK)
-    })
+    call(loader, |loader| loader.restart(|_| Ok(())))
 }
 
 /// The same, with epoch `epoch`.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_loader_set_epoch(loader: Option<&LoaderHandle>, epoch: u64) -> i32 {
-    guard(|| {
-        handle(loader, "loader")?.restart(|feed| {
-            feed.set_epoch(epoch);
-            Ok(())
-        })?;
-        Ok(OK)
-    })
+    let set = |loader: &Loader| {
+        loader.set_epoch(epoch);
+        Ok(())
+    };
+    call(loader, |loader| loader.restart(set))
 }
 
 /// Ends what is under way: all threads that wait for a batch, and all that ask later, get the end.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_loader_stop(loader: Option<&LoaderHandle>) -> i32 {
-    guard(|| {
-        handle(loader, "loader")?.stop();
-        Ok(OK)
+    call(loader, |loader| {
+        loader.stop();
+        Ok(())
     })
 }
 
 /// Batches of a whole epoch.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_loader_length(loader: Option<&LoaderHandle>, length: OutArg<'_, u64>) -> i32 {
-    guard(|| {
-        place(length, "length")?.write(handle(loader, "loader")?.feed.step_count()?);
-        Ok(OK)
-    })
+    call(loader, |loader| put(length, "length", loader.loader.step_count()?))
 }
 
 /// Where the consumer is: the epoch, and the positions of its order that all ranks have used.
@@ -233,11 +228,10 @@ extern "C" fn forebay_loader_position(
     epoch: OutArg<'_, u64>,
     position: OutArg<'_, u64>,
 ) -> i32 {
-    guard(|| {
-        let state = handle(loader, "loader")?.feed.state();
-        place(epoch, "epoch")?.write(state.epoch);
-        place(position, "position")?.write(state.position);
-        Ok(OK)
+    call(loader, |loader| {
+        let state = loader.loader.state();
+        put(epoch, "epoch", state.epoch)?;
+        put(position, "position", state.position)
     })
 }
 
@@ -248,13 +242,13 @@ extern "C" fn forebay_loader_save(
     state: OutArg<'_, *mut c_char>,
     len: OutArg<'_, usize>,
 ) -> i32 {
-    guard(|| {
+    call(loader, |loader| {
         let (state, len) = (place(state, "state")?, place(len, "len")?);
-        let text = serde_json::to_string(&handle(loader, "loader")?.feed.state())
+        let text = serde_json::to_string(&loader.loader.state())
             .map_err(|error| Error::invalid(error.to_string()))?;
         len.write(text.len());
         state.write(owned_text(text));
-        Ok(OK)
+        Ok(())
     })
 }
 
@@ -272,7 +266,7 @@ extern "C" fn forebay_loader_load(
             text.map_err(|error| Error::invalid("is not the state of a run").at("state").because(error))?;
         let state = LoaderState::from_json(text)?;
         let check = if strict == 0 { StateCheck::CountOnly } else { StateCheck::Strict };
-        handle(loader, "loader")?.restart(|feed| feed.load_state(&state, check).map(|_| ()))?;
+        handle(loader, "loader")?.restart(|loader| loader.load_state(&state, check).map(drop))?;
         Ok(OK)
     })
 }
@@ -280,31 +274,30 @@ extern "C" fn forebay_loader_load(
 /// Counts a batch, and those before it, as used.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_loader_commit(loader: Option<&LoaderHandle>, batch: Option<&BatchHandle>) -> i32 {
-    guard(|| {
-        let loader = handle(loader, "loader")?;
-        match handle(batch, "batch")?.receipt() {
-            Some(receipt) => loader.feed.commit(receipt),
-            None => return Err(Error::invalid("is of no loader").at("batch")),
+    call(loader, |loader| match handle(batch, "batch")?.receipt() {
+        Some(receipt) => {
+            loader.loader.commit(receipt);
+            Ok(())
         }
-        Ok(OK)
+        None => Err(Error::invalid("is of no loader").at("batch")),
     })
 }
 
 /// What the loader did so far, as JSON.
 #[unsafe(no_mangle)]
 extern "C" fn forebay_loader_stats(loader: Option<&LoaderHandle>, json: OutArg<'_, *mut c_char>) -> i32 {
-    guard(|| {
-        let (json, feed) = (place(json, "json")?, &handle(loader, "loader")?.feed);
+    call(loader, |LoaderHandle { loader, .. }| {
+        let json = place(json, "json")?;
         let value = |value: serde_json::Result<serde_json::Value>| {
             value.map_err(|error| Error::invalid(error.to_string()))
         };
-        let stats = feed.stats();
+        let stats = loader.stats();
         let mut all = value(serde_json::to_value(stats))?;
         all["verdict"] = value(serde_json::to_value(stats.bottleneck()))?;
-        all["tiers"] = value(serde_json::to_value(feed.tier_report()))?;
-        all["in_force"] = value(serde_json::to_value(feed.in_force()))?;
+        all["tiers"] = value(serde_json::to_value(TierReport::from_loader(loader)))?;
+        all["in_force"] = value(serde_json::to_value(loader.in_force()))?;
         json.write(owned_text(all));
-        Ok(OK)
+        Ok(())
     })
 }
 
@@ -389,9 +382,9 @@ mod tests {
         let set = SetIdentity { part_lens: vec![10], group_len: 5, numbering: None, content, version };
         let options = Options { shuffle: Shuffle::Full, batch_size: 3, ..Options::default() };
         let maker = Arc::new(Numbers(set, gate));
-        let feed = Feed::of_maker(maker, Options { read_threads: Some(2), ..options }).unwrap();
+        let loader = Loader::of_maker(maker, Options { read_threads: Some(2), ..options }).unwrap();
         let (least_patience, turns, progress) = (Duration::ZERO, Turns::default(), Mutex::default());
-        LoaderHandle { feed, epochs, commits: false, least_patience, turns, progress }
+        LoaderHandle { loader, epochs, commits: false, least_patience, turns, progress }
     }
 
     /// The next batches, `count` at the most; after the end of all epochs of a start, those of another where there are to be more.
@@ -424,11 +417,11 @@ mod tests {
                 let before = loader(epochs);
                 let batches = take(&before, taken, starts);
                 if let Some(last) = committed.checked_sub(1) {
-                    before.feed.commit(batches[last].receipt());
+                    before.loader.commit(batches[last].receipt());
                 }
-                let state = before.feed.state();
+                let state = before.loader.state();
                 let after = loader(EPOCHS - state.epoch);
-                after.restart(|feed| feed.load_state(&state, StateCheck::Strict).map(drop)).unwrap();
+                after.restart(|loader| loader.load_state(&state, StateCheck::Strict).map(drop)).unwrap();
                 let mut seen = samples(&batches[..committed]);
                 if state.epoch < EPOCHS {
                     seen.extend(samples(&take(&after, usize::MAX, 0)));
@@ -509,8 +502,8 @@ mod tests {
             gate.open();
         });
         assert!(matches!(loader.next(Some(Duration::ZERO)).unwrap(), NextBatch::End));
-        loader.feed.commit(first.receipt().unwrap());
-        assert_eq!((loader.feed.state().epoch, loader.feed.state().position), (0, 3));
+        loader.loader.commit(first.receipt().unwrap());
+        assert_eq!((loader.loader.state().epoch, loader.loader.state().position), (0, 3));
         loader.restart(|_| Ok(())).unwrap();
         assert_eq!(batch_of(loader.next(None)), (1, 0));
     }
@@ -531,8 +524,8 @@ mod tests {
         thread::scope(|scope| {
             let waits = scope.spawn(|| batch_of(loader.next(None)));
             until_waiting(&loader, 1);
-            let set = |feed: &Feed| {
-                feed.set_epoch(7);
+            let set = |loader: &Loader| {
+                loader.set_epoch(7);
                 Ok(())
             };
             loader.restart(set).unwrap();

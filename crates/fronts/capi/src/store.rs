@@ -3,7 +3,7 @@
 use std::{ffi::c_char, sync::Arc, time::Duration};
 
 use forebay::{
-    DataPath, Error, Feed, FillOptions, OnLost, Options, Result, StoreMaker, fill_store, job_comm,
+    DataPath, Error, FillOptions, Loader, OnLost, Options, Result, StoreMaker, fill_store, job_comm,
     loader::set_identity,
     plan::{SetIdentity, Shard},
     process::ledger,
@@ -60,7 +60,7 @@ impl StoreHandle {
         let options = store_options_within(&self.store, &self.names, memory, options)?;
         let store = Arc::clone(&self.store);
         let maker = StoreMaker::new(store, &self.names, self.identity.clone(), memory, OnLost::Raise)?;
-        Ok(LoaderHandle::of(Feed::of_maker(Arc::new(maker), options)?, given))
+        Ok(LoaderHandle::new(Loader::of_maker(Arc::new(maker), options)?, given))
     }
 }
 

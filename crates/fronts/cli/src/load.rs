@@ -10,7 +10,7 @@ use std::{
 };
 
 use forebay::{
-    Batch, DataPath, Error, Feed, Origin, Origins, Result, SlowFiles, TierConfig,
+    Batch, DataPath, Error, Loader, Origin, Origins, Result, SlowFiles, TierConfig, TierObserver, TierReport,
     loader::{Next, Run},
     plan::{LoaderState, Shuffle},
     size,
@@ -125,15 +125,17 @@ pub(crate) fn run(context: &Context, args: &LoadArgs) -> Result<u8> {
     }
     let (origins, tiers) = origins.through_tiers(&config, None)?;
     let chosen = set.open_among(context, &origins)?;
-    let loader = Feed::new(chosen.set.clone(), args.loader.options(context), tiers)?;
-    let loader = loader.measured_by(Arc::clone(origins.latency()));
+    let mut loader = Loader::new(chosen.set.clone(), args.loader.options(context))?;
+    if let Some(tiers) = &tiers {
+        loader.observe(Box::new(TierObserver::new(Arc::clone(tiers))))?;
+    }
     let state = args.state.clone().map(StateFile::new);
     let resumed = state.as_ref().map_or(Ok(false), |state| state.resume(&loader))?;
     let list = args.list.as_deref().map(|path| SampleList::open(path, resumed)).transpose()?;
     let compute = Duration::from_secs_f64(args.compute_ms / 1e3);
     interrupt.watch();
     let mut consumer = Consumer { loader: &loader, interrupt, state, list, compute, failed: Vec::new() };
-    let answer = LoadReport { context, args, chosen: &chosen, resumed };
+    let answer = LoadReport { context, args, chosen: &chosen, origins: &origins, resumed };
     answer.begin(&loader)?;
     let mut reports = Vec::new();
     let mut failed = None;
@@ -144,7 +146,7 @@ pub(crate) fn run(context: &Context, args: &LoadArgs) -> Result<u8> {
         failed = ended.err();
     }
     answer.end(&consumer, &reports, failed.as_ref())?;
-    if let Some(tiers) = loader.tiers() {
+    if let Some(tiers) = &tiers {
         tiers.close();
     }
     match failed {
@@ -187,7 +189,7 @@ impl SampleList {
 
 /// Takes batches as a training program does.
 struct Consumer<'a> {
-    loader: &'a Feed,
+    loader: &'a Loader,
     interrupt: Interrupt,
     state: Option<StateFile>,
     list: Option<SampleList>,
@@ -217,7 +219,8 @@ impl Consumer<'_> {
         drop(run);
         self.save()?;
         let complete = ended.as_ref().is_ok_and(|complete| *complete);
-        let tiers = self.loader.tier_report().and_then(|report| report.epochs.into_iter().next_back());
+        let tiers =
+            TierReport::from_loader(self.loader).and_then(|report| report.epochs.into_iter().next_back());
         let report = EpochReport::new(EpochSpan { epoch, complete, took, first_batch }, stats, tiers);
         Ok((report, ended.map(|_| ())))
     }
@@ -271,11 +274,12 @@ struct LoadReport<'a> {
     context: &'a Context,
     args: &'a LoadArgs,
     chosen: &'a Chosen,
+    origins: &'a Origins,
     resumed: bool,
 }
 
 impl LoadReport<'_> {
-    fn begin(&self, loader: &Feed) -> Result<()> {
+    fn begin(&self, loader: &Loader) -> Result<()> {
         if self.context.json {
             return Ok(());
         }
@@ -315,7 +319,7 @@ impl LoadReport<'_> {
             let epochs = crate::show::count(epochs, "epoch", "epochs");
             return output::say(format!("nothing is left of {epochs}"));
         }
-        let table = consumer.loader.tier_report().map(|report| tier_report::table(&report));
+        let table = TierReport::from_loader(consumer.loader).map(|report| tier_report::table(&report));
         table.into_iter().flatten().try_for_each(output::say)
     }
 
@@ -335,11 +339,11 @@ impl LoadReport<'_> {
             "interrupted": consumer.interrupt.is_wanted(),
             "epochs": reports,
             "troubles": consumer.failed.iter().map(row).collect::<Vec<_>>(),
-            "origin_latency": consumer.loader.origin_latency(),
+            "origin_latency": self.origins.latency().summary(),
             "verdict": verdict,
             "advice": verdict.advice(),
         });
-        if let Some(report) = consumer.loader.tier_report() {
+        if let Some(report) = TierReport::from_loader(consumer.loader) {
             answer["tiers"] = serde_json::to_value(report).unwrap_or_default();
         }
         if let Some(error) = failed {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use forebay::{
-    Error, ErrorKind, Feed, Result,
+    Error, ErrorKind, Loader, Result,
     plan::{LoaderState, Resumed, StateCheck},
 };
 
@@ -36,7 +36,7 @@ impl StateFile {
     }
 
     /// Lets `loader` go on from the file; false when there is none.
-    pub(crate) fn resume(&self, loader: &Feed) -> Result<bool> {
+    pub(crate) fn resume(&self, loader: &Loader) -> Result<bool> {
         let place = |error| Error::from_io(error).at(self.path.display());
         let file = match File::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -73,7 +73,7 @@ impl StateFile {
     }
 
     /// Saves where `loader` is; a reader of the file meanwhile sees the state before or this one.
-    pub(crate) fn save(&mut self, loader: &Feed) -> Result<()> {
+    pub(crate) fn save(&mut self, loader: &Loader) -> Result<()> {
         let text = serde_json::to_string(&loader.state()).map_err(|error| Error::from_io(error.into()))?;
         let mut part = PartialFile::create(&self.path)?;
         let place = |error| Error::from_io(error).at(self.path.display());

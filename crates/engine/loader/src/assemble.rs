@@ -1,4 +1,15 @@
 //! Batches from files: each source asked once, each unit touched once.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `file_maker` | the maker of batches from files |
+//! | `fields` | the fields of one batch: memory for each, and what goes into it |
+//! | `fetch`, `rows`, `pieced`, `variable`, `densify` | samples of one field: from units, from stored bytes, from several files, texts and sequences, sparse rows |
+//! | `convert_sample` | samples converted once they are read |
+//! | `unverified` | sources that bytes were copied from, still to be verified |
+
+pub(crate) mod convert_sample;
+pub(crate) mod file_maker;
 
 mod densify;
 mod fetch;
@@ -20,7 +31,11 @@ use self::{
     fields::{FieldMaker, MadeField},
     unverified::{UnverifiedFiles, UnverifiedSources},
 };
-use crate::{file_maker::FileMaker, horizon::moment_of, ledger::Now, walk::FieldRead};
+use crate::{
+    assemble::file_maker::FileMaker,
+    layout::walk::FieldRead,
+    memory::{horizon::moment_of, ledger::Now},
+};
 
 impl FileMaker {
     /// All fields of the samples `slots`, verified; a slot without a sample is left zero.

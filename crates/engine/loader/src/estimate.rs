@@ -12,13 +12,10 @@ use serde::Serialize;
 pub use self::cost::EpochCost;
 use self::{replay::Replay, unit_lens::in_use};
 use crate::{
-    ledger::MOST_USES,
+    epoch::share::{WalkedShare, plan_of},
+    memory::{ledger::MOST_USES, setup::Setup, shares::room_of},
     options::Options,
-    set::SampleSet,
-    setup::Setup,
-    share::{WalkedShare, plan_of},
-    shares::room_of,
-    shuffle_group::set_identity,
+    set::{SampleSet, shuffle_group::set_identity},
 };
 
 /// What epochs of a loader will cost.

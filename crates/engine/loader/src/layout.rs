@@ -1,4 +1,13 @@
 //! How each field's samples are got: straight from their places, or by way of decoded units.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `units`, `unit_slices` | decoded units: chunks or runs of chunks, and the parts of samples in them |
+//! | `walk` | the walk over the samples of a batch that reading, `estimate/` and `schedule` share |
+
+pub(crate) mod unit_slices;
+pub(crate) mod units;
+pub(crate) mod walk;
 
 use std::{
     hash::{Hash, Hasher},
@@ -13,10 +22,12 @@ use forebay_process::Result;
 use forebay_source::{ByteRange, Source};
 
 use crate::{
-    column::{Column, ColumnPart, SampleForm},
-    set::SampleSet,
-    shuffle_group::longest_request,
-    units::Units,
+    layout::units::Units,
+    set::{
+        SampleSet,
+        column::{Column, ColumnPart, SampleForm},
+        shuffle_group::longest_request,
+    },
 };
 
 /// What decides how samples are read.

@@ -14,17 +14,19 @@ use forebay_plan::{
 use forebay_process::{Error, ErrorKind, Event, EventKind, Result};
 
 use crate::{
-    batch::{Batch, Receipt},
-    cursor::{EpochCursor, RunToken},
+    assemble::file_maker::FileMaker,
+    epoch::{
+        batch::{Batch, Receipt},
+        cursor::{EpochCursor, RunToken},
+        make_batch::RunSpec,
+        observer::{EpochObserver, Observation},
+        run::{Next, Run, RunPace, RunTurn},
+        schedule::Schedule,
+    },
     estimate::Estimate,
-    file_maker::FileMaker,
-    make_batch::RunSpec,
-    observer::{EpochObserver, Observation},
+    memory::setup::{InForce, ReaderKind, file_maker},
     options::Options,
-    run::{Next, Run, RunPace, RunTurn},
-    schedule::Schedule,
     set::SampleSet,
-    setup::{InForce, ReaderKind, file_maker},
     tuning::Tuning,
 };
 

@@ -9,12 +9,14 @@ use forebay_batch::{FieldArray, LoaderStats, PlainBacking};
 use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
-    file_maker::FileMaker,
-    horizon::Moment,
-    ledger::Now,
+    assemble::file_maker::FileMaker,
+    memory::{
+        horizon::Moment,
+        ledger::Now,
+        setup::{InForce, ReaderKind, file_maker},
+    },
     options::Options,
     set::SampleSet,
-    setup::{InForce, ReaderKind, file_maker},
 };
 
 /// Samples by number. Memory and a spill are taken when the first is asked for.

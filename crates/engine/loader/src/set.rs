@@ -1,4 +1,28 @@
 //! All samples of a spec over its files, under one global index.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `boundary` | which part of a variable a sample is |
+//! | `series`, `ride`, `group_parts`, `origins` | boxes that go on from file to file; fields that are the same for all; groups that are samples; where boxes lie |
+//! | `column`, `columns`, `fingerprint` | one field over all files; by what samples are known again |
+//! | `join`, `categories`, `sparse`, `variable` | files that differ as one field: types, integers that stand for names, columns of sparse rows; texts and sequences |
+//! | `references` | how long texts and sequences are, before any is read |
+//! | `shuffle_group` | which samples a block shuffle keeps together; the order itself is the crate `plan`'s |
+
+pub(crate) mod boundary;
+pub(crate) mod categories;
+pub(crate) mod column;
+pub(crate) mod columns;
+pub(crate) mod fingerprint;
+pub(crate) mod group_parts;
+pub(crate) mod join;
+pub(crate) mod origins;
+pub(crate) mod references;
+pub(crate) mod ride;
+pub(crate) mod series;
+pub(crate) mod shuffle_group;
+pub(crate) mod sparse;
+pub(crate) mod variable;
 
 use std::sync::Arc;
 
@@ -8,10 +32,11 @@ use forebay_plan::SetIdentity;
 use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
-    column::{Column, SampleForm},
-    columns::columns,
-    fingerprint::Fingerprints,
-    ride,
+    set::{
+        column::{Column, SampleForm},
+        columns::columns,
+        fingerprint::Fingerprints,
+    },
     spec::{FieldSpec, SampleSpec},
 };
 

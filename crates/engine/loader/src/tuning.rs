@@ -22,7 +22,10 @@ use std::{
 
 use forebay_source::{ByteRange, Source, prefetch};
 
-use crate::{column::SampleAt, layout::Storage, walk::FieldRead};
+use crate::{
+    layout::{Storage, walk::FieldRead},
+    set::column::SampleAt,
+};
 
 /// The environment variable that names the parts that are on.
 const VARIABLE: &str = "FOREBAY_LOADER_TUNING";

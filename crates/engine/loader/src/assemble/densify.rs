@@ -5,7 +5,7 @@ use forebay_container::{Number, cast::to_unsigned};
 use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
-    column::{Column, DenseColumn, SampleAt},
+    set::column::{Column, DenseColumn, SampleAt},
     to_usize::to_usize,
 };
 

@@ -8,14 +8,18 @@ use forebay_process::{Error, Result};
 use forebay_scratch::UnitPlace;
 
 use crate::{
-    cache::{FoundUnit, IfBusy, UnitRequest},
-    column::{Column, ColumnPart, SampleAt},
-    file_maker::FileMaker,
-    ledger::Now,
+    assemble::file_maker::FileMaker,
+    layout::{
+        unit_slices::{MOST_SPILL_READS, UnitSlice},
+        units::Units,
+        walk::InPart,
+    },
+    memory::{
+        cache::{FoundUnit, IfBusy, UnitRequest},
+        ledger::Now,
+    },
+    set::column::{Column, ColumnPart, SampleAt},
     to_usize::to_usize,
-    unit_slices::{MOST_SPILL_READS, UnitSlice},
-    units::Units,
-    walk::InPart,
 };
 
 /// A sample, or one line of it, and the memory it goes to.

@@ -15,15 +15,14 @@ use super::{
     unverified::UnverifiedSources,
 };
 use crate::{
-    cache::IfBusy,
-    column::{Column, SampleAt, SampleForm, others},
-    convert_sample::{ConvertSample, Joint, samples_per_read},
-    file_maker::FileMaker,
-    layout::Storage,
-    ledger::Now,
+    assemble::{
+        convert_sample::{ConvertSample, Joint, samples_per_read},
+        file_maker::FileMaker,
+    },
+    layout::{Storage, unit_slices::unit_slices, walk::FieldRead},
+    memory::{cache::IfBusy, ledger::Now},
+    set::column::{Column, SampleAt, SampleForm, others},
     to_usize::to_usize,
-    unit_slices::unit_slices,
-    walk::FieldRead,
 };
 
 /// Makes the fields of one batch.

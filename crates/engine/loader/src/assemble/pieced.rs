@@ -4,10 +4,10 @@ use forebay_process::Result;
 
 use super::fields::{FieldMaker, FieldParts, MadeField, targets};
 use crate::{
-    column::{Column, ColumnPart, SampleAt},
-    convert_sample::{ConvertSample, samples_per_read},
+    assemble::convert_sample::{ConvertSample, samples_per_read},
+    layout::walk::FieldRead,
+    set::column::{Column, ColumnPart, SampleAt},
     to_usize::to_usize,
-    walk::FieldRead,
 };
 use forebay_container::series::SeriesWindows;
 

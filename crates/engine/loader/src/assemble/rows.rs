@@ -17,8 +17,11 @@ use super::{
     unverified::{SourcePlace, UnverifiedSources},
 };
 use crate::{
-    column::ColumnPart, file_maker::FileMaker, layout::StoredRows, to_usize::to_usize, tuning::Tuning,
-    walk::FieldRead,
+    assemble::file_maker::FileMaker,
+    layout::{StoredRows, walk::FieldRead},
+    set::column::ColumnPart,
+    to_usize::to_usize,
+    tuning::Tuning,
 };
 
 /// What is copied from all files for one field of a batch. It is gathered first and copied afterwards: the processor

@@ -8,9 +8,8 @@ use forebay_process::Result;
 use forebay_source::Source;
 
 use crate::{
-    layout::{SetLayout, Storage, StoredRows},
+    layout::{SetLayout, Storage, StoredRows, walk::FieldRead},
     set::SampleSet,
-    walk::FieldRead,
 };
 
 /// Sources that a batch was copied from and that have yet to be verified, each once.

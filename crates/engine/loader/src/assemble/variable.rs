@@ -17,11 +17,13 @@ use forebay_process::{Error, ErrorKind, Result};
 
 use super::fields::{FieldMaker, FieldParts, MadeField};
 use crate::{
-    column::{Column, ColumnPart, SampleAt},
-    convert_sample::{ConvertSample, Joint},
-    references,
+    assemble::convert_sample::{ConvertSample, Joint},
+    layout::walk::FieldRead,
+    set::{
+        column::{Column, ColumnPart, SampleAt},
+        references,
+    },
     to_usize::to_usize,
-    walk::FieldRead,
 };
 
 /// Samples of one file that are read at once, by slot, and the rows they lie in; no rows where it is one box.

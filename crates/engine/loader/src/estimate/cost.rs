@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::share::WalkedShare;
+use crate::epoch::share::WalkedShare;
 
 /// What one epoch costs. The names are those of [`LoaderStats`](crate::LoaderStats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -10,17 +10,23 @@ use super::{
     unit_lens::{UnitLens, in_use},
 };
 use crate::{
-    column::{Column, SampleAt, SampleForm},
-    horizon::Moment,
-    layout::{Storage, StoredRows},
-    ledger::{Decoding, Now, UnitLedger, Uses},
-    set::SampleSet,
-    setup::Setup,
-    share::WalkedShare,
-    shares::room_of,
-    unit_slices::{MOST_SPILL_READS, unit_slices},
-    units::Units,
-    walk::FieldRead,
+    epoch::share::WalkedShare,
+    layout::{
+        Storage, StoredRows,
+        unit_slices::{MOST_SPILL_READS, unit_slices},
+        units::Units,
+        walk::FieldRead,
+    },
+    memory::{
+        horizon::Moment,
+        ledger::{Decoding, Now, UnitLedger, Uses},
+        setup::Setup,
+        shares::room_of,
+    },
+    set::{
+        SampleSet,
+        column::{Column, SampleAt, SampleForm},
+    },
 };
 
 /// Counts what a loader of one thread would do.

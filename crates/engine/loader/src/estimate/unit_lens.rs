@@ -1,10 +1,10 @@
 //! How long units are, and how many bytes of them an order uses at a time.
 
 use crate::{
+    epoch::share::times,
     layout::{SetLayout, Storage},
+    memory::shares::room_of,
     set::SampleSet,
-    share::times,
-    shares::room_of,
 };
 use forebay_plan::{Plan, Shuffle};
 

@@ -15,7 +15,11 @@ mod time;
 use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{Array, Number, Scalar, Variable};
+use crate::{
+    Number,
+    container::variable::Variable,
+    values::{array::Array, scalar::Scalar},
+};
 pub use calendar::Calendar;
 pub use time::{NOT_A_TIME, TimeUnits, iso_time};
 
@@ -236,7 +240,11 @@ fn valid_range(variable: &Variable) -> Result<[Option<Scalar>; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Attribute, Dtype, Values, convert};
+    use crate::{
+        container::variable::Attribute,
+        dtype::Dtype,
+        values::{array::Values, convert},
+    };
 
     fn variable(stored: Number, attributes: &[(&str, Number, &[f64])]) -> Variable {
         let mut variable = Variable::new("t2m", Dtype::native(stored), vec![4]);

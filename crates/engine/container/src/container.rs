@@ -1,4 +1,18 @@
 //! A file or store, described.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `variable` | one array, described |
+//! | `file_order`, `dimension_scales` | in which order things are; which attributes are a format's own |
+//! | `names`, `group_pattern` | what formats write into a description themselves; patterns that name groups |
+//! | `saved` | the description as bytes |
+
+pub(crate) mod dimension_scales;
+pub(crate) mod file_order;
+pub mod group_pattern;
+pub mod names;
+pub(crate) mod saved;
+pub(crate) mod variable;
 
 use std::collections::HashMap;
 
@@ -6,7 +20,10 @@ use forebay_process::{Error, ErrorKind, Result};
 use forebay_source::{Locator, SourceId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Attribute, Extents, Mapping, Variable};
+use crate::{
+    container::variable::{Attribute, Variable},
+    extents::{Extents, mapping::Mapping},
+};
 
 /// A group of variables and groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -239,7 +256,7 @@ impl Container {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ChunkTable, Dtype, Grid, Number};
+    use crate::{Number, dtype::Dtype, extents::chunk_table::ChunkTable, grid::Grid};
 
     fn container() -> Container {
         let variable = |name: &str| Variable {

@@ -1,6 +1,21 @@
 //! What it costs to read one row at random. Arithmetic only.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `row_alone` | whether rows can be read by themselves |
+//! | `chunk_sizes` | how long stored chunks are |
 
-use crate::{ChunkTable, Extent, Extents, Shards, Variable};
+pub(crate) mod chunk_sizes;
+pub(crate) mod row_alone;
+
+use crate::{
+    container::variable::Variable,
+    extents::{
+        Extents,
+        chunk_table::{ChunkTable, Extent},
+        shards::Shards,
+    },
+};
 
 /// What one row, that is one index of axis 0, costs when it is read alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +123,12 @@ mod tests {
     use forebay_source::ByteRange;
 
     use super::*;
-    use crate::{Dtype, Filter, Grid, Number, Opaque, Segments, SourceIndex};
+    use crate::{
+        Filter, Number,
+        dtype::Dtype,
+        extents::{Opaque, segments::Segments, source_index::SourceIndex},
+        grid::Grid,
+    };
 
     /// An array of f64 whose chunks have these stored lengths; bit 0 of `skipped` says that its filter was left out.
     fn variable(shape: &[u64], chunk: &[u64], stored: &[(u64, u32)]) -> Variable {

@@ -1,8 +1,31 @@
 //! Where a variable's values lie.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `chunk_table`, `source_index` | chunks, each with its source and range |
+//! | `segments` | segments that are one array when laid end to end |
+//! | `heap` | values of variable length |
+//! | `shards` | chunks in shards, each with an index |
+//! | `boxes`, `box_layout` | boxes that form no grid |
+//! | `mapping`, `mappings`, `interval_tree` | parts of other variables; which of many boxes a selection may touch |
+
+pub(crate) mod box_layout;
+pub(crate) mod boxes;
+pub(crate) mod chunk_table;
+pub(crate) mod heap;
+pub(crate) mod interval_tree;
+pub mod mapping;
+pub(crate) mod mappings;
+pub(crate) mod segments;
+pub(crate) mod shards;
+pub(crate) mod source_index;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Boxes, ChunkTable, Mappings, Segments, Shards, SourceIndex};
+use crate::extents::{
+    boxes::Boxes, chunk_table::ChunkTable, mappings::Mappings, segments::Segments, shards::Shards,
+    source_index::SourceIndex,
+};
 
 /// What reads values that have no extents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,22 @@
 //! Which chunks a selection touches, and where. Arithmetic only.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `shape`, `selection`, `slabs`, `runs` | shapes, hyperslabs, and the runs of elements they are |
+//! | `windows` | bytes of a source that lie near each other, read as one |
+
+pub mod runs;
+pub(crate) mod selection;
+pub mod shape;
+pub(crate) mod slabs;
+pub mod windows;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Selection, Span, shape::product};
+use crate::grid::{
+    selection::{Selection, Span},
+    shape::product,
+};
 
 /// The shape of an array and of its chunks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

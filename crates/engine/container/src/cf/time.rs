@@ -3,7 +3,7 @@
 use forebay_process::{Error, ErrorKind, Result};
 
 use super::calendar::Calendar;
-use crate::Variable;
+use crate::container::variable::Variable;
 
 /// What stands for a missing time, as NumPy's `NaT` does.
 pub const NOT_A_TIME: i64 = i64::MIN;

@@ -3,7 +3,12 @@
 use forebay_process::{Error, ErrorKind, Result};
 
 use super::unpacker::{Unpack, UnpackKind, Unpacker};
-use crate::{Array, Dtype, Values, Variable, cf::ValueKind};
+use crate::{
+    cf::ValueKind,
+    container::variable::Variable,
+    dtype::Dtype,
+    values::array::{Array, Values},
+};
 
 /// Values of a variable, unpacked.
 #[derive(Clone, Debug)]

@@ -1,6 +1,10 @@
 //! Which stored numbers stand for missing values: `_FillValue`, `missing_value`, and what is outside the valid range.
 
-use crate::{Number, Scalar, cast::CastNumber, cf::Packing};
+use crate::{
+    Number,
+    cf::Packing,
+    values::{cast::CastNumber, scalar::Scalar},
+};
 
 /// Numbers that are unpacked at a time: what is read and written stays in the first-level cache.
 const NUMBERS_AT_ONCE: usize = 512;

@@ -5,9 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use super::missing_values::MissingValues;
 use crate::{
-    Number, Scalar, Variable,
-    cast::{CastNumber, pass, with_element},
+    Number,
     cf::{Factor, Missing, NOT_A_TIME, Packing, TimeUnits, ValueKind},
+    container::variable::Variable,
+    values::{
+        cast::{CastNumber, pass, with_element},
+        scalar::Scalar,
+    },
 };
 
 /// How values are unpacked that follow the CF conventions.

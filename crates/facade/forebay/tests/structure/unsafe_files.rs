@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/bench/bench/src/parallel_calls.rs", "calls functions that parallel builds of libhdf5 have"),
     ("crates/bench/bench/src/shared_batches.rs", "lends memory that worker processes fill by address"),
     ("crates/engine/filter/src/weave.rs", "calls instructions by their names"),
-    ("crates/engine/container/src/native/swap.rs", "uses instructions that not every processor has"),
+    ("crates/engine/container/src/values/native/swap.rs", "uses instructions that not every processor has"),
     ("crates/engine/transform/src/row_floats.rs", "uses instructions that not every processor has"),
     ("crates/engine/transform/src/wide.rs", "uses instructions that not every processor has"),
     (

@@ -8,7 +8,12 @@ use std::thread;
 use bytes::Bytes;
 use forebay_process::ErrorKind;
 
-use crate::{ByteRange, Fill, Locator, Origin, Source, SourceExt};
+use crate::{
+    locator::Locator,
+    origin::Origin,
+    range::{ByteRange, Fill},
+    source::{Source, SourceExt},
+};
 
 /// Runs every clause of [`Source`] on `source`, whose bytes are `expected`.
 pub fn every_source_clause(source: &dyn Source, expected: &[u8]) {

@@ -1,4 +1,26 @@
 //! Files of the local file system, read by `pread` or copied from a mapping.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `walk` | the files under a folder |
+//! | `pool` | one descriptor per file, under a budget, safe after a fork |
+//! | `fd_stat` | `fstat` of a descriptor's number, without holding the descriptor |
+//! | `read` | reads by `pread`: first what is in the page cache, the rest concurrently |
+//! | `file_system_kind` | whether a file lies on this machine or behind a network |
+//! | `mountinfo` | the mount table of the kernel |
+//! | `map`, `mapping_mode` | when files in the page cache are copied from a mapping, and the guard around that |
+//! | `file_stat` | what `stat` says of a file, to notice that it changed |
+
+pub(crate) mod fd_stat;
+pub(crate) mod file_stat;
+pub(crate) mod file_system_kind;
+#[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "file/map_absent.rs")]
+pub(crate) mod map;
+pub(crate) mod mapping_mode;
+pub(crate) mod mountinfo;
+pub(crate) mod pool;
+pub(crate) mod read;
+pub(crate) mod walk;
 
 use std::{
     fs::File,
@@ -11,12 +33,15 @@ use bytes::Bytes;
 use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
-    ByteRange, Fill, Locator, Origin, Source, SourceId, Trust,
-    pool::{FilePools, PoolOptions, PooledFile},
-    range::coalesce_within,
-    read::PreadReader,
-    source::{check_fills, check_ranges},
-    walk::files_under,
+    file::{
+        pool::{FilePools, PoolOptions, PooledFile},
+        read::PreadReader,
+        walk::files_under,
+    },
+    locator::Locator,
+    origin::Origin,
+    range::{ByteRange, Fill, coalesce_within},
+    source::{Source, SourceId, Trust, check_fills, check_ranges},
 };
 
 /// Ranges this near are read as one. In the page cache a `pread` costs 240 ns before its first byte and then

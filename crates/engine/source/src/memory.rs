@@ -6,8 +6,10 @@ use bytes::Bytes;
 use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
-    ByteRange, Fill, Locator, Origin, Source, SourceId, Trust, Version, fill_by_fetching,
-    source::check_ranges,
+    locator::Locator,
+    origin::Origin,
+    range::{ByteRange, Fill},
+    source::{Source, SourceId, Trust, Version, check_ranges, fill_by_fetching},
 };
 
 /// An origin in memory.

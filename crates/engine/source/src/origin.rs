@@ -4,7 +4,10 @@ use std::{fmt, sync::Arc};
 
 use forebay_process::Result;
 
-use crate::{Locator, Source, SourceId};
+use crate::{
+    locator::Locator,
+    source::{Source, SourceId},
+};
 
 /// A place that opens sources by name.
 ///

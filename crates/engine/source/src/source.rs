@@ -9,7 +9,10 @@ use bytes::Bytes;
 use forebay_process::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::{ByteRange, Fill, Locator};
+use crate::{
+    locator::Locator,
+    range::{ByteRange, Fill},
+};
 
 /// What tells one state of a source's bytes from the next: a part that is the same on every node, and a part that
 /// proves that a file of this machine is unchanged.

@@ -16,9 +16,12 @@ use forebay_process::{Error, ErrorKind, Result};
 use rustix::io::Errno;
 
 use crate::{
-    ByteRange, Fill, Locator, Origin, Source, SourceExt, SourceId, Throttle, Trust,
-    file_system_kind::FAR_REQUEST_BYTES,
-    source::{check_fills, check_ranges},
+    file::file_system_kind::FAR_REQUEST_BYTES,
+    layers::throttle::Throttle,
+    locator::Locator,
+    origin::Origin,
+    range::{ByteRange, Fill},
+    source::{Source, SourceExt, SourceId, Trust, check_fills, check_ranges},
 };
 
 /// What goes wrong, how often and how slowly; by default nothing does.

@@ -10,7 +10,7 @@ use std::{
 use forebay_process::{Error, ErrorKind, Event, EventKind, Result, descriptors::retry_when_exhausted};
 use rustix::io::Errno;
 
-use crate::Locator;
+use crate::locator::Locator;
 
 /// The regular files under `folder` at any depth, sorted, named from `name` on; a file is a list of itself.
 ///

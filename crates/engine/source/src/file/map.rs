@@ -18,8 +18,8 @@ use self::{
     view::{Opening, Refusal, View},
 };
 use crate::{
-    ByteRange, Fill,
-    mapping_mode::{MappedCopy, MappingMode},
+    file::mapping_mode::{MappedCopy, MappingMode},
+    range::{ByteRange, Fill},
 };
 
 /// The page cache is asked about a mapped file again after as many bytes as it is long, within these bounds: asking

@@ -3,8 +3,8 @@
 use std::fs::File;
 
 use crate::{
-    ByteRange, Fill,
-    mapping_mode::{MappedCopy, MappingMode},
+    file::mapping_mode::{MappedCopy, MappingMode},
+    range::{ByteRange, Fill},
 };
 
 /// Whether and how this process maps files.

@@ -13,8 +13,10 @@ use bytes::Bytes;
 use forebay_process::{PerProcess, Result};
 
 use crate::{
-    ByteRange, Fill, Locator, Origin, Source, SourceExt, SourceId, Trust, fill_by_fetching,
-    source::check_ranges,
+    locator::Locator,
+    origin::Origin,
+    range::{ByteRange, Fill},
+    source::{Source, SourceExt, SourceId, Trust, check_ranges, fill_by_fetching},
 };
 
 /// An origin over another: a source no longer than [`Source::request_bytes`] is read by one request and cached (FIFO).

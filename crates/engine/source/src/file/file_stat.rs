@@ -9,7 +9,11 @@ use std::{
 use forebay_process::{Error, ErrorKind, Result};
 use rustix::fs::{FileType, Stat};
 
-use crate::{FileState, Locator, SourceId, Version, file_system_kind::FileSystemKind};
+use crate::{
+    file::file_system_kind::FileSystemKind,
+    locator::Locator,
+    source::{FileState, SourceId, Version},
+};
 
 const NANOS: i128 = 1_000_000_000;
 

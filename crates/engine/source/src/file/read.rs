@@ -11,7 +11,11 @@ use bytes::Bytes;
 use forebay_process::{Error, ErrorKind, Result, WorkMemory, is_paged};
 use rustix::{buffer::spare_capacity, io::Errno};
 
-use crate::{ByteRange, Fill, file_stat::changed, run_concurrently};
+use crate::{
+    concurrent::run_concurrently,
+    file::file_stat::changed,
+    range::{ByteRange, Fill},
+};
 
 /// The most pieces that one `preadv` takes (`IOV_MAX` on Linux and macOS).
 const MOST_PIECES: usize = 1024;

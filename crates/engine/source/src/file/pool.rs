@@ -26,13 +26,17 @@ use rustix::{
 };
 
 use crate::{
-    ByteRange, Fill, Locator, SourceId, Trust,
-    fd_stat::is_open_on,
-    file_stat::{FileStat, changed},
-    file_system_kind::FileSystemKind,
-    map::Mapped,
-    mapping_mode::MappedCopy,
+    file::{
+        fd_stat::is_open_on,
+        file_stat::{FileStat, changed},
+        file_system_kind::FileSystemKind,
+        map::Mapped,
+        mapping_mode::MappedCopy,
+    },
+    locator::Locator,
     prefetch::{LINE, prefetch_line},
+    range::{ByteRange, Fill},
+    source::{SourceId, Trust},
 };
 
 /// A number that no descriptor has.

@@ -6,7 +6,7 @@
 
 use std::os::fd::RawFd;
 
-use crate::file_stat::FileStat;
+use crate::file::file_stat::FileStat;
 
 /// True when descriptor `number` is open on a file in the state `stamp`, last changed at `changed_ns`.
 ///

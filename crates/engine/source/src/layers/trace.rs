@@ -14,7 +14,12 @@ use std::{
 use bytes::Bytes;
 use forebay_process::{ErrorKind, Histogram, PerProcess, Result};
 
-use crate::{ByteRange, Fill, Locator, Origin, Source, SourceId, Trust};
+use crate::{
+    locator::Locator,
+    origin::Origin,
+    range::{ByteRange, Fill},
+    source::{Source, SourceId, Trust},
+};
 
 /// One request to an origin that has ended.
 #[derive(Clone, Debug)]

@@ -17,8 +17,8 @@ use rustix::{
 
 use super::guard::{self, Slot};
 use crate::{
-    ByteRange, Fill,
     prefetch::{LINE, MOST_LINES, prefetch_line},
+    range::{ByteRange, Fill},
 };
 
 /// The first lines of the ranges that come next are asked for while one is copied, at least as many in all: the

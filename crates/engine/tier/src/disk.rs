@@ -74,7 +74,11 @@ use self::{
     device::Devices, mirror::Mirror, mirror_copies::MirrorCopies, mirror_listing::MirrorListing,
     name::MirrorName, shared::DiskShared, usage_counter::UsageCounter, worker::Worker, writeback::DiskSync,
 };
-use crate::{Copies, Ranking, SourceBlocks, SourceKey, Tier, Usage};
+use crate::{
+    block::{SourceBlocks, SourceKey},
+    policy::Ranking,
+    tier::{Copies, Tier, Usage},
+};
 
 pub use self::{made_folders::MadeFolders, mirror_files::MirrorSummary, options::DiskOptions};
 

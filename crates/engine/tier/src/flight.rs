@@ -10,7 +10,7 @@ use bytes::Bytes;
 use forebay_process::{Error, ErrorKind};
 
 use crate::{
-    SourceKey,
+    block::SourceKey,
     sync::{Condvar, Mutex, lock},
 };
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use forebay_process::Error;
 use forebay_source::SourceId;
 
-use crate::{Copies, Tier, Usage};
+use crate::tier::{Copies, Tier, Usage};
 
 /// A tier that could not be opened, in its place among the others: a run goes on without it.
 #[derive(Debug)]

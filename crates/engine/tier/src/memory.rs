@@ -1,4 +1,11 @@
 //! A tier in memory.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `pages`, `large_pages` | the memory of the tier |
+
+pub(crate) mod large_pages;
+pub(crate) mod pages;
 
 use std::{
     collections::HashMap,
@@ -14,11 +21,11 @@ use forebay_process::Grant;
 use forebay_source::SourceId;
 
 use crate::{
-    Admission, BlockFacts, BlockPiece, Claim, Claimed, Copies, EvictedBlock, Ranking, Room, Score, SourceKey,
-    Tier, Usage, WholeCopy,
-    pages::{Pages, StoredBlock},
-    policy::{EvictionQueue, UseClock},
+    block::SourceKey,
+    memory::pages::{Pages, StoredBlock},
+    policy::{BlockFacts, EvictionQueue, Ranking, Score, UseClock},
     sync::{AtomicU64, Mutex, Relaxed, RwLock, lock},
+    tier::{Admission, BlockPiece, Claim, Claimed, Copies, EvictedBlock, Room, Tier, Usage, WholeCopy},
 };
 
 /// A tier in the memory of this process.

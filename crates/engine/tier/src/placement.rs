@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::ForesightHandle;
+use crate::policy::ForesightHandle;
 
 /// How copies are placed.
 #[derive(Clone, Debug)]

@@ -1,4 +1,10 @@
 //! Eviction policies: a score per copy, and the queue of those that are evicted next.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `forecast` | what a policy would read from the origin, computed and not run |
+
+pub(crate) mod forecast;
 
 use std::{fmt, sync::Arc};
 
@@ -6,7 +12,7 @@ use arc_swap::ArcSwapOption;
 use forebay_source::SourceId;
 
 use crate::{
-    SourceKey,
+    block::SourceKey,
     sync::{AtomicU64, Relaxed},
 };
 

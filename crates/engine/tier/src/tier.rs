@@ -5,7 +5,7 @@ use std::{fmt, os::fd::OwnedFd, sync::Arc, time::Instant};
 use bytes::Bytes;
 use forebay_source::{Source, SourceId};
 
-use crate::pages::StoredBlock;
+use crate::memory::pages::StoredBlock;
 
 /// A place for copies of sources.
 ///

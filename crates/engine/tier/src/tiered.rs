@@ -1,4 +1,30 @@
 //! An origin over an origin: the same bytes, from nearer places where they are.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `tiered_shared`, `tiered_source` | what all sources share, and a source over its tiers |
+//! | `source_state`, `process_tiers` | what a process knows of one source, and what its sources share |
+//! | `read`, `origin_read`, `background_tasks` | how a read is served, and what it leaves to the background |
+//! | `claim`, `demote`, `fetch` | room for a block, evicted blocks on their way down, blocks from the origin to a tier |
+//! | `placement_threads` | the threads that place copies, readers' requests first |
+//! | `promise` | which sources will be near for good |
+//! | `prefetch` | upcoming reads, fetched before they are asked for |
+//! | `read_ahead` | the buffer of prefetched bytes that no tier keeps |
+
+pub(crate) mod background_tasks;
+pub(crate) mod claim;
+pub(crate) mod demote;
+pub(crate) mod fetch;
+pub(crate) mod origin_read;
+pub(crate) mod placement_threads;
+pub(crate) mod prefetch;
+pub(crate) mod process_tiers;
+pub(crate) mod promise;
+pub(crate) mod read;
+pub(crate) mod read_ahead;
+pub(crate) mod source_state;
+pub(crate) mod tiered_shared;
+pub(crate) mod tiered_source;
 
 use std::{
     sync::Arc,
@@ -9,9 +35,16 @@ use forebay_process::Result;
 use forebay_source::{Locator, Origin, Source, SourceId};
 
 use crate::{
-    ForesightHandle, Placement, SourceKey, Stats, Tier, UpcomingReads, WholeCopy,
-    background_tasks::PlaceRest, prefetch::PrefetchTask, process_tiers::ProcessTiers,
-    source_state::SourceState, tiered_shared::TieredShared, tiered_source::TieredSource,
+    block::SourceKey,
+    placement::Placement,
+    policy::ForesightHandle,
+    stats::Stats,
+    tier::{Tier, WholeCopy},
+    tiered::{
+        background_tasks::PlaceRest, prefetch::PrefetchTask, process_tiers::ProcessTiers,
+        read_ahead::UpcomingReads, source_state::SourceState, tiered_shared::TieredShared,
+        tiered_source::TieredSource,
+    },
 };
 
 /// An origin whose bytes are copied to tiers as they are read.

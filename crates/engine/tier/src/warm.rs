@@ -15,9 +15,12 @@ use forebay_source::Locator;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    FlightPart, Landed, Tiered, Turn,
-    fetch::{FetchOutcome, fetch_block},
-    source_state::{PATIENCE, SourceState},
+    flight::{FlightPart, Landed, Turn},
+    tiered::{
+        Tiered,
+        fetch::{FetchOutcome, fetch_block},
+        source_state::{PATIENCE, SourceState},
+    },
 };
 
 /// The progress of warming, or its result.

@@ -15,7 +15,7 @@ use super::{
     read_run::PieceRun,
     sealed_mirror::SealedMirror,
 };
-use crate::{Admission, BlockPiece, Claim, Claimed, Copies, EvictedBlock, Room, WholeCopy};
+use crate::tier::{Admission, BlockPiece, Claim, Claimed, Copies, EvictedBlock, Room, WholeCopy};
 
 /// Room for one block, and the OFD lock that keeps other processes from fetching it.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{lease, mirror_files, name::MirrorName, shared::DiskShared};
-use crate::{Score, policy::EvictionQueue};
+use crate::policy::{EvictionQueue, Score};
 
 /// To rank all mirrors takes a walk through the folder: it is not done for every block that finds no room.
 const ALL_STAY: Duration = Duration::from_millis(100);

@@ -19,7 +19,7 @@ use std::{
 use forebay_source::SourceId;
 use sha2::{Digest, Sha256};
 
-use crate::SourceBlocks;
+use crate::block::SourceBlocks;
 
 const MAGIC: [u8; 8] = *b"fbaymap\x02";
 const HEADER_LEN: usize = 40;

@@ -10,7 +10,7 @@ use forebay_scratch::FileFacts;
 use forebay_source::{Source, SourceId};
 
 use super::{mirror_descriptors::MirrorFiles, name::MirrorName};
-use crate::{SourceBlocks, SourceKey};
+use crate::block::{SourceBlocks, SourceKey};
 
 /// What a process knows of the mirror of one source.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 
 use super::{mirror::Mirror, mirror_descriptors::OpenMirror, mirror_files, shared::DiskShared};
-use crate::{BlockFacts, Score};
+use crate::policy::{BlockFacts, Score};
 
 /// The copies of one source: its mirror, and the tier that it belongs to.
 #[derive(Clone, Debug)]

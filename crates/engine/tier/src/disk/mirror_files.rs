@@ -15,7 +15,7 @@ use super::{
     map,
     name::{BYTES, MAP, MirrorName, UNFINISHED, ends_in, is_outdated},
 };
-use crate::{BlockFacts, SourceKey};
+use crate::{block::SourceKey, policy::BlockFacts};
 
 /// What a disk tier has of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::SourceKey;
+use crate::block::SourceKey;
 
 /// Which mirror: of which version of which source, in blocks of which length. Two lengths of blocks are two mirrors, so
 /// that jobs with different settings leave each other's alone.

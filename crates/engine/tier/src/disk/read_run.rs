@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{mirror_copies::MirrorCopies, mirror_descriptors::OpenMirror, writeback::Writeback};
-use crate::BlockPiece;
+use crate::tier::BlockPiece;
 
 /// How the next pieces of a read are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

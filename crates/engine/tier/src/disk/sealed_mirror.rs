@@ -23,7 +23,7 @@ use super::{
     mirror_copies::{MOST_TIMES_WRONG, MirrorCopies},
     mirror_descriptors::OpenMirror,
 };
-use crate::WholeCopy;
+use crate::tier::WholeCopy;
 
 /// How often a reader looks whether another process has sealed the mirror meanwhile.
 const LOOK_AGAIN_MS: u64 = 1000;

@@ -27,7 +27,7 @@ use super::{
     worker::Worker,
     writeback::DiskSync,
 };
-use crate::{Ranking, policy::EvictionQueue};
+use crate::policy::{EvictionQueue, Ranking};
 
 /// What all mirrors of a disk tier share.
 #[derive(Debug)]

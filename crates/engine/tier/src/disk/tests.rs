@@ -26,7 +26,11 @@ use super::{
     read_run::PieceRun,
     writeback::{DiskSync, Writeback},
 };
-use crate::{Admission, BlockPiece, BuiltinPolicy, Claim, Copies, Ranking, SourceBlocks, SourceKey, Tier};
+use crate::{
+    block::{SourceBlocks, SourceKey},
+    policy::{BuiltinPolicy, Ranking},
+    tier::{Admission, BlockPiece, Claim, Copies, Tier},
+};
 
 const SOUND: DiskSync =
     DiskSync { sync: |_| Ok(()), sync_all: |_| Ok(()), can_ask: |_| true, ask: |_| Writeback::Sound };

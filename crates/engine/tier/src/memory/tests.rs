@@ -3,7 +3,7 @@
 use forebay_source::{Locator, Version};
 
 use super::*;
-use crate::BuiltinPolicy;
+use crate::policy::BuiltinPolicy;
 
 fn id(name: &str) -> SourceId {
     SourceId { locator: Locator::new(name), len: 1000, version: Version::named("v") }

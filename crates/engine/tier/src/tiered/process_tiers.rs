@@ -13,12 +13,15 @@ use forebay_process::ledger;
 use forebay_source::{Origin, Source};
 
 use crate::{
-    Flights, OriginStats, Placement, SourceKey, Stats, Tier, TierStats,
-    placement_threads::PlacementThreads,
-    promise::Promises,
-    read_ahead::ReadAhead,
-    source_state::SourceState,
-    stats::{ReadCounters, TierCounters},
+    block::SourceKey,
+    flight::Flights,
+    placement::Placement,
+    stats::{OriginStats, ReadCounters, Stats, TierCounters, TierStats},
+    tier::Tier,
+    tiered::{
+        placement_threads::PlacementThreads, promise::Promises, read_ahead::ReadAhead,
+        source_state::SourceState,
+    },
 };
 
 /// What the tiered sources of one process share.

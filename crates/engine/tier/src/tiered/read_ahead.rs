@@ -15,7 +15,10 @@ use bytes::Bytes;
 use forebay_process::Grant;
 use forebay_source::ByteRange;
 
-use crate::{Flight, FlightPart, Flights, Lead, SourceKey, Turn};
+use crate::{
+    block::SourceKey,
+    flight::{Flight, FlightPart, Flights, Lead, Turn},
+};
 
 /// A read that will come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc};
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    large_pages::prefer_large_pages,
+    memory::large_pages::prefer_large_pages,
     sync::{Mutex, lock},
 };
 

@@ -8,8 +8,12 @@ use std::{
 use forebay_source::SourceExt;
 
 use crate::{
-    Admission, Claim, Claimed, FlightPart, Landed, Lead, Turn, claim::claim, demote::Demotion,
-    placement_threads::StepOutcome, process_tiers::ProcessTiers, source_state::SourceState,
+    flight::{FlightPart, Landed, Lead, Turn},
+    tier::{Admission, Claim, Claimed},
+    tiered::{
+        claim::claim, demote::Demotion, placement_threads::StepOutcome, process_tiers::ProcessTiers,
+        source_state::SourceState,
+    },
 };
 
 /// Another process that fetches a block is done within this time, or stuck.

@@ -12,8 +12,10 @@ use bytes::Bytes;
 use forebay_source::SourceId;
 
 use crate::{
-    Admission, Claim, Copies, EvictedBlock, FlightPart, Landed, Lead, Room, SourceKey, Turn, claim::claim,
-    process_tiers::ProcessTiers,
+    block::SourceKey,
+    flight::{FlightPart, Landed, Lead, Turn},
+    tier::{Admission, Claim, Copies, EvictedBlock, Room},
+    tiered::{claim::claim, process_tiers::ProcessTiers},
 };
 
 /// A block that left a tier and has no place yet: readers find it as a flight meanwhile.

@@ -14,8 +14,9 @@ use forebay_process::Result;
 use forebay_source::{ByteRange, Source, SourceExt, SourceId};
 
 use crate::{
-    BlockPiece, Copies, Room, SourceBlocks, SourceKey, WholeCopy,
+    block::{SourceBlocks, SourceKey},
     stats::{TierCounters, nanos},
+    tier::{BlockPiece, Copies, Room, WholeCopy},
 };
 
 /// What a process knows of one source.

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Claim, Copies};
+use crate::tier::{Claim, Copies};
 
 /// How often a claim that another process holds is tried again: requests take milliseconds.
 const POLL: Duration = Duration::from_micros(500);

@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::{Copies, SourceKey, Tier};
+use crate::{
+    block::SourceKey,
+    tier::{Copies, Tier},
+};
 
 /// What was said to fit.
 ///

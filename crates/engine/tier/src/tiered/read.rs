@@ -10,13 +10,16 @@ use forebay_process::{Error, ErrorKind, Result};
 use forebay_source::{ByteRange, Fill, Source, SourceExt};
 
 use crate::{
-    BlockPiece, Landed,
-    background_tasks::{PlaceRest, Recheck},
-    origin_read::read_origin,
-    process_tiers::ProcessTiers,
-    read_ahead::Taken,
-    source_state::{PATIENCE, SourceState, coarse_ms},
+    flight::Landed,
     stats::nanos,
+    tier::BlockPiece,
+    tiered::{
+        background_tasks::{PlaceRest, Recheck},
+        origin_read::read_origin,
+        process_tiers::ProcessTiers,
+        read_ahead::Taken,
+        source_state::{PATIENCE, SourceState, coarse_ms},
+    },
 };
 
 /// The bytes of `ranges`, in new memory.

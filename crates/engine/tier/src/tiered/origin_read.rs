@@ -10,11 +10,14 @@ use forebay_process::{Error, ErrorKind, Result};
 use forebay_source::{ByteRange, Fill, SourceExt};
 
 use crate::{
-    BlockPiece, Flight, FlightPart, Landed, Turn,
-    fetch::fetch_block,
-    process_tiers::ProcessTiers,
-    source_state::{PATIENCE, SourceState},
+    flight::{Flight, FlightPart, Landed, Turn},
     stats::nanos,
+    tier::BlockPiece,
+    tiered::{
+        fetch::fetch_block,
+        process_tiers::ProcessTiers,
+        source_state::{PATIENCE, SourceState},
+    },
 };
 
 /// Fills `missing`: blocks that a tier will keep are fetched whole, once; of others just what is asked for.

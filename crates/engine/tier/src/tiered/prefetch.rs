@@ -3,12 +3,14 @@
 use std::sync::{Arc, Weak};
 
 use crate::{
-    FlightPart, Landed, Lead, Turn,
-    fetch::{FetchOutcome, fetch_block},
-    placement_threads::{BackgroundTask, StepOutcome},
-    process_tiers::ProcessTiers,
-    read_ahead::{NextPrefetch, ReadAheadRoom, UpcomingRead},
-    source_state::SourceState,
+    flight::{FlightPart, Landed, Lead, Turn},
+    tiered::{
+        fetch::{FetchOutcome, fetch_block},
+        placement_threads::{BackgroundTask, StepOutcome},
+        process_tiers::ProcessTiers,
+        read_ahead::{NextPrefetch, ReadAheadRoom, UpcomingRead},
+        source_state::SourceState,
+    },
 };
 
 /// Prefetches one list of upcoming reads; several threads step it at once.

@@ -11,7 +11,7 @@ use std::{
 use forebay_process::{PerProcess, Result};
 use forebay_source::Origin;
 
-use crate::{Placement, Tier, process_tiers::ProcessTiers};
+use crate::{placement::Placement, tier::Tier, tiered::process_tiers::ProcessTiers};
 
 /// What a tiered origin and its sources share.
 pub(crate) struct TieredShared {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::{BlockFacts, Policy, Score, policy::EvictionQueue};
+use crate::policy::{BlockFacts, EvictionQueue, Policy, Score};
 
 /// A tier that is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,7 +261,7 @@ fn held(incoming: IncomingBlock) -> SimulatedUnit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BuiltinPolicy;
+    use crate::policy::BuiltinPolicy;
 
     fn epoch(blocks: impl IntoIterator<Item = u32>) -> Vec<BlockUse> {
         blocks.into_iter().map(|block| BlockUse { source: block / 4, block, len: 10, asked: 3 }).collect()

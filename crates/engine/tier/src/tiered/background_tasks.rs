@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak, atomic::Ordering::Relaxed};
 
 use forebay_process::ErrorKind;
 
-use crate::{
+use crate::tiered::{
     fetch::place_next,
     placement_threads::{BackgroundTask, StepOutcome},
     process_tiers::ProcessTiers,

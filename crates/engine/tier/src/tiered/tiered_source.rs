@@ -6,7 +6,9 @@ use bytes::Bytes;
 use forebay_process::{PerProcess, Result};
 use forebay_source::{ByteRange, Fill, Source, SourceId, Trust, check_fills, check_ranges};
 
-use crate::{process_tiers::ProcessTiers, read, source_state::SourceState, tiered_shared::TieredShared};
+use crate::tiered::{
+    process_tiers::ProcessTiers, read, source_state::SourceState, tiered_shared::TieredShared,
+};
 
 /// A source whose bytes come from the nearest place that has them.
 #[derive(Debug)]

@@ -7,8 +7,16 @@ use std::{sync::Arc, time::Duration};
 use forebay_process::ErrorKind;
 
 use crate::{
-    Balance, Comm, FieldGather, Filling, PaddingRows, Partition, SampleLens, ShardMemory, ShardPlace, Store,
-    StoreOptions, VariableSpec, Wait, Window, WindowPiece, WindowRead,
+    comm::{Comm, Window, WindowPiece, WindowRead},
+    store::{
+        Store, StoreOptions,
+        filling::{Filling, VariableSpec},
+        gather::{FieldGather, PaddingRows},
+        partition::{Balance, Partition},
+        sample_lens::SampleLens,
+        shard_memory::{ShardMemory, ShardPlace},
+    },
+    wait::Wait,
 };
 
 /// Runs every clause.

@@ -1,10 +1,32 @@
 //! Ranks that work together, and the memory that each lets the others read.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `local_comm` | ranks that are threads of one process |
+//! | `shared_comm` | ranks that are processes of one host |
+//! | `node_link` | what ranks of one host share: memory by descriptors, and the certainty who still runs |
+//! | `star`, `frame` | collective calls over a star of sockets, and what travels on them |
+//! | `rank_states`, `process_end` | who runs, has left, or is gone; how others notice that a process has ended |
+//! | `job_name` | the name by which the ranks of a job find each other |
+
+pub(crate) mod frame;
+pub(crate) mod job_name;
+pub(crate) mod local_comm;
+#[cfg(target_os = "linux")]
+pub(crate) mod node_link;
+#[cfg(target_os = "linux")]
+pub(crate) mod process_end;
+pub(crate) mod rank_states;
+#[cfg(target_os = "linux")]
+pub(crate) mod shared_comm;
+#[cfg(target_os = "linux")]
+pub(crate) mod star;
 
 use std::{fmt, ops::Range, sync::Arc};
 
 use forebay_process::{Error, ErrorKind, Result};
 
-use crate::{shard_memory::ShardMemory, wait::Wait};
+use crate::{store::shard_memory::ShardMemory, wait::Wait};
 
 /// The ranks of a job: who they are, what they tell each other, and windows into their memory.
 ///

@@ -17,7 +17,7 @@
 //! `k` is how many ranks share a processor, at least 1: then those that are asked have to wait for their turn. `targets` is how many
 //! ranks of other hosts a batch is expected to need. What is measured has to lie in memory and not in caches, as large sets do.
 
-use crate::ReplicaGroups;
+use crate::groups::ReplicaGroups;
 use forebay_process::Result;
 
 /// What the parts of a get cost.

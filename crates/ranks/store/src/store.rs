@@ -1,4 +1,26 @@
 //! Variables by name, and their samples wherever they lie.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `sample_lens`, `partition` | how long every sample is; which member holds it, and where in its shard |
+//! | `shard_memory` | the bytes of one rank: a memfd, or a mapped file on a local disk |
+//! | `variable` | what is known of a variable on every rank |
+//! | `filling` | variables that are being written, collectively |
+//! | `allocate` | memory for them, decided alike on all ranks |
+//! | `gather` | which bytes of which rank go where in a batch |
+//! | `range` | consecutive samples, as one piece for each rank |
+//! | `restripe` | samples divided anew among ranks |
+
+pub(crate) mod allocate;
+pub(crate) mod filling;
+pub(crate) mod gather;
+#[cfg(target_os = "linux")]
+pub(crate) mod partition;
+pub(crate) mod range;
+pub(crate) mod restripe;
+pub(crate) mod sample_lens;
+pub(crate) mod shard_memory;
+pub(crate) mod variable;
 
 use std::{
     sync::{
@@ -12,19 +34,21 @@ use forebay_process::{Error, ErrorKind, Grant, Histogram, Result, ledger};
 use serde::Serialize;
 
 use crate::{
-    allocate::{
-        NewVariable, ShardRoom, allocate, check_names, check_replicas, differs, joined, message, received,
-        same_on_every_rank,
-    },
     comm::{Comm, CommThreads, Window, gone},
-    filling::{self, Filling, LensMessage, VariableSpec, agree},
-    gather::{FieldGather, PaddingRows, RemoteReads},
     groups::ReplicaGroups,
-    partition::Partition,
-    sample_lens::SampleLens,
-    shard_memory::{ShardMemory, ShardPlace},
     stats::{Counters, StoreStats, Traffic, each_once},
-    variable::StoredVariable,
+    store::{
+        allocate::{
+            NewVariable, ShardRoom, allocate, check_names, check_replicas, differs, joined, message,
+            received, same_on_every_rank,
+        },
+        filling::{Filling, LensMessage, VariableSpec, agree},
+        gather::{FieldGather, PaddingRows, RemoteReads},
+        partition::Partition,
+        sample_lens::SampleLens,
+        shard_memory::{ShardMemory, ShardPlace},
+        variable::StoredVariable,
+    },
     wait::Wait,
 };
 

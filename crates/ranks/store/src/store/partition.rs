@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::sample_lens::SampleLens;
+use crate::store::sample_lens::SampleLens;
 
 /// By what samples are divided evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -7,8 +7,7 @@ use forebay_process::{Error, Result};
 use crate::{
     comm::{WindowPiece, WindowRead},
     stats::Traffic,
-    store::Store,
-    variable::StoredVariable,
+    store::{Store, variable::StoredVariable},
     wait::Wait,
 };
 
@@ -97,7 +96,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{LocalComm, SampleLens, StoreOptions, VariableSpec, check::patience};
+    use crate::{
+        check::patience,
+        comm::local_comm::LocalComm,
+        store::{StoreOptions, filling::VariableSpec, sample_lens::SampleLens},
+    };
 
     fn counted_on(bytes: Range<u64>) -> Vec<u8> {
         bytes.map(|at| u8::try_from(at).expect("few bytes")).collect()

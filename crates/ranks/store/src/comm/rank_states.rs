@@ -15,7 +15,7 @@ use std::{
 
 use forebay_process::Result;
 
-use crate::shard_memory::{ShardMemory, ShardPlace};
+use crate::store::shard_memory::{ShardMemory, ShardPlace};
 
 /// What is known of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

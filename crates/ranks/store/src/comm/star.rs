@@ -31,8 +31,10 @@ use self::{
     exchange::{Arrived, Exchange, Shared},
 };
 use crate::{
-    frame::{FrameHeader, FrameKind},
-    rank_states::RankStates,
+    comm::{
+        frame::{FrameHeader, FrameKind},
+        rank_states::RankStates,
+    },
     wait::Wait,
 };
 

@@ -13,7 +13,7 @@ use forebay_process::{Error, Result};
 
 use crate::{
     comm::{Comm, CommThreads, Window, WindowRead, gone},
-    shard_memory::ShardMemory,
+    store::shard_memory::ShardMemory,
     wait::Wait,
 };
 

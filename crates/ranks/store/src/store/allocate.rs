@@ -7,11 +7,13 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     comm::Comm,
-    filling::{Filling, LensMessage, VariableSpec, agree},
-    partition::Partition,
-    sample_lens::SampleLens,
-    shard_memory::{ShardMemory, ShardPlace},
-    variable::StoredVariable,
+    store::{
+        filling::{Filling, LensMessage, VariableSpec, agree},
+        partition::Partition,
+        sample_lens::SampleLens,
+        shard_memory::{ShardMemory, ShardPlace},
+        variable::StoredVariable,
+    },
     wait::Wait,
 };
 

@@ -5,10 +5,8 @@ use std::{ops::Range, sync::Arc};
 use forebay_process::{Error, Result};
 
 use crate::{
-    comm::{Comm, CommThreads, Window, WindowRead},
-    job_name::JobName,
-    node_link::NodeLink,
-    shard_memory::ShardMemory,
+    comm::{Comm, CommThreads, Window, WindowRead, job_name::JobName, node_link::NodeLink},
+    store::shard_memory::ShardMemory,
     wait::Wait,
 };
 

@@ -7,7 +7,7 @@ use forebay_process::{Error, Result};
 use crate::{
     comm::{Window, WindowPiece, WindowRead},
     stats::Traffic,
-    variable::StoredVariable,
+    store::variable::StoredVariable,
     wait::Wait,
 };
 

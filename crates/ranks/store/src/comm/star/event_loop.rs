@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{
+use crate::comm::{
     rank_states::RankState,
     star::{connection::Connection, exchange::Shared},
 };

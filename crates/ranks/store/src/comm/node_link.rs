@@ -18,10 +18,12 @@ use rustix::{
 
 use self::rendezvous::NodeRendezvous;
 use crate::{
-    process_end::ProcessEnd,
-    rank_states::{RankState, RankStates},
-    shard_memory::ShardMemory,
-    star::{Star, StarCall, StarMessage, StarParts},
+    comm::{
+        process_end::ProcessEnd,
+        rank_states::{RankState, RankStates},
+        star::{Star, StarCall, StarMessage, StarParts},
+    },
+    store::shard_memory::ShardMemory,
     wait::Wait,
 };
 
@@ -223,7 +225,7 @@ mod tests {
     use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
 
     use super::*;
-    use crate::ShardPlace;
+    use crate::store::shard_memory::ShardPlace;
 
     fn patience() -> Wait<'static> {
         Wait::at_most(Duration::from_secs(30))

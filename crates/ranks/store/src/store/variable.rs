@@ -4,7 +4,10 @@ use std::{ops::Range, sync::Arc};
 
 use forebay_process::{Error, Result};
 
-use crate::{comm::Window, partition::Partition, sample_lens::SampleLens};
+use crate::{
+    comm::Window,
+    store::{partition::Partition, sample_lens::SampleLens},
+};
 
 /// A variable of a store.
 ///

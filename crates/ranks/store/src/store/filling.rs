@@ -6,7 +6,9 @@ use forebay_process::{Error, ErrorKind, Grant, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    comm::Comm, sample_lens::SampleLens, shard_memory::ShardMemory, variable::StoredVariable, wait::Wait,
+    comm::Comm,
+    store::{sample_lens::SampleLens, shard_memory::ShardMemory, variable::StoredVariable},
+    wait::Wait,
 };
 
 /// What a new variable is; the same on every rank.

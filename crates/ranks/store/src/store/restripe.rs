@@ -8,12 +8,14 @@ use std::{
 use forebay_process::Result;
 
 use crate::{
-    allocate::{NewVariable, same_on_every_rank},
-    filling::{Filling, VariableSpec},
-    gather::{FieldGather, PaddingRows},
-    partition::{Balance, Partition},
-    store::{Shelf, Store},
-    variable::StoredVariable,
+    store::{
+        Shelf, Store,
+        allocate::{NewVariable, same_on_every_rank},
+        filling::{Filling, VariableSpec},
+        gather::{FieldGather, PaddingRows},
+        partition::{Balance, Partition},
+        variable::StoredVariable,
+    },
     wait::Wait,
 };
 

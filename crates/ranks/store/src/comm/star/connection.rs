@@ -19,7 +19,7 @@ use rustix::{
     },
 };
 
-use crate::frame::{FrameHeader, FrameReader, ReceivedFrame};
+use crate::comm::frame::{FrameHeader, FrameReader, ReceivedFrame};
 
 /// A frame that is to be sent. What goes to many ranks is kept once.
 #[derive(Clone, Debug)]

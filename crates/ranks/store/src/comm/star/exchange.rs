@@ -9,9 +9,9 @@ use std::{
 
 use forebay_process::{Error, ErrorKind, Result};
 
-use crate::{
-    comm::gone,
+use crate::comm::{
     frame::{FrameHeader, FrameKind, ReceivedFrame},
+    gone,
     rank_states::{RankState, RankStates},
     star::connection::Outgoing,
 };

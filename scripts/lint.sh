@@ -19,6 +19,10 @@ say "format"
 cargo fmt --all --check
 say "clippy"
 cargo clippy --workspace --all-targets -- -D warnings
+say "clippy of the command without its feature replay"
+# The whole workspace, as above, so that only the crates with that feature are compiled anew.
+cargo clippy --workspace --all-targets --no-default-features \
+    --features forebay-cli/fuse,forebay-filter/default,forebay-format/default -- -D warnings
 say "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 say "tests that SEMANTICS.md names"

@@ -1,14 +1,20 @@
 #!/usr/bin/env bash
-# Builds the Python package: wheel.sh [--dev] [FOLDER]. It goes to dist/ unless a folder is named.
+# Builds the Python package: wheel.sh [--dev] [--no-default-features] [FOLDER]. It goes to dist/ unless a folder is named.
+# Without the default features of python/Cargo.toml its command has no benchmark, which takes a while to compile.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 profile=release
-if [[ ${1:-} == --dev ]]; then
-    profile=dev
+declare -a features=()
+while [[ ${1:-} == --* ]]; do
+    case $1 in
+    --dev) profile=dev ;;
+    --no-default-features) features=("$1") ;;
+    *) die "usage: wheel.sh [--dev] [--no-default-features] [FOLDER]" ;;
+    esac
     shift
-fi
+done
 folder=$(absolute "${1:-$ROOT/dist}")
 
 use_cache
@@ -34,4 +40,4 @@ if [[ $profile == release ]]; then plugin_flags=(--release); fi
 cd "$ROOT/python"
 mkdir -p "$folder"
 rm -f "$folder"/forebay-*.whl
-"$builder/bin/maturin" build --quiet --profile "$profile" --locked --interpreter "$builder/bin/python" --out "$folder"
+"$builder/bin/maturin" build --quiet --profile "$profile" "${features[@]}" --locked --interpreter "$builder/bin/python" --out "$folder"

@@ -13,7 +13,7 @@
 //! | `plan_tiers` | what each policy of tiers would read |
 //! | `simulate`, `period`, `bandwidth` | a folder shown as a slow file system (feature `fuse`, on Linux); a store as a larger machine would have it |
 //! | `mount` | a folder shown elsewhere, read through tiers (feature `fuse`, on Linux) |
-//! | `bench` | how training reads and checkpoints, replayed; the crate `bench` does it |
+//! | `bench` | how training reads and checkpoints, replayed; the crate `bench` does it (feature `replay`) |
 //! | `store_bench` | how fast samples come from the memory of other ranks |
 //! | `tier`, `tier_report` | copies made before the job reads; what was read from which tier |
 //! | `stage`, `recover` | staged writes on their way, and those of killed processes |
@@ -24,6 +24,7 @@
 //! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
 
 mod bandwidth;
+#[cfg(feature = "replay")]
 mod bench;
 mod color;
 mod columns;
@@ -123,7 +124,16 @@ enum Command {
     /// Measure how fast samples come from the memory of other ranks; run it under mpirun.
     StoreBench(store_bench::StoreBenchArgs),
     /// Replay how training reads and checkpoints (DLIO, MLPerf Storage, h5bench), and report how fast it went.
+    #[cfg(feature = "replay")]
     Bench(Box<bench::BenchCommandArgs>),
+    /// Not in this build: replay how training reads and checkpoints.
+    #[cfg(not(feature = "replay"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Bench {
+        /// All arguments of `bench` in a build that has it.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _arguments: Vec<OsString>,
+    },
     /// Copy files to tiers before a job reads them; list and remove copies.
     Tier(Box<tier::TierArgs>),
     /// List staged writes, wait for them, hold them back or let them go on.
@@ -175,6 +185,13 @@ fn completions(shell: clap_complete::Shell) -> Result<()> {
     out.write_all(&script).and_then(|()| out.flush()).map_err(Error::from_io)
 }
 
+/// Error of `forebay bench` in a build without the feature `replay`.
+#[cfg(not(feature = "replay"))]
+fn without_benchmark() -> Error {
+    let error = Error::new(forebay::ErrorKind::Unsupported, "this forebay was built without the benchmark");
+    error.hint("use the command of the Python package or of a release, or build it with the feature `replay`")
+}
+
 /// Runs the command line `args`, whose first is the program's name, and gives the exit code.
 ///
 /// Ctrl-C ends the process, or the command within a second where it has something to report.
@@ -218,7 +235,10 @@ pub fn run_as(program: Vec<OsString>, args: impl IntoIterator<Item = OsString>) 
         Command::Load(args) => load::run(&context, args),
         Command::Plan(args) => plan::run(&context, args).map(whole),
         Command::StoreBench(args) => store_bench::run(&context, args),
+        #[cfg(feature = "replay")]
         Command::Bench(args) => bench::run(&context, args),
+        #[cfg(not(feature = "replay"))]
+        Command::Bench { .. } => Err(without_benchmark()),
         Command::Simulate(args) => simulate::run(&context, args),
         #[cfg(all(feature = "fuse", target_os = "linux"))]
         Command::Mount(args) => mount::run(&context, args),

@@ -102,16 +102,34 @@ fn no_arrow_leads_to_a_higher_shelf() {
     }
 }
 
+/// Crates that `arguments` of `cargo tree` name, their dependencies included.
+fn needed_by(arguments: &[&str]) -> BTreeSet<String> {
+    // By package, as `cargo metadata` resolves features of the whole workspace at once: there the object stores of the
+    // facade count for every crate.
+    let tree = ["tree", "--edges", "normal", "--prefix", "none", "--offline"];
+    let tree = String::from_utf8(cargo(&[&tree, arguments].concat())).expect("UTF-8");
+    let needed: BTreeSet<String> =
+        tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
+    assert!(needed.contains("forebay-source"), "{tree}");
+    needed
+}
+
+#[test]
+fn the_command_without_its_feature_replay_needs_no_benchmark() {
+    let is_of_benchmark = |name: &str| ["forebay-bench", "forebay-workload"].contains(&name);
+    for package in ["forebay-cli", "forebay-python"] {
+        let with = needed_by(&["--package", package]);
+        assert_eq!(with.iter().filter(|name| is_of_benchmark(name)).count(), 2, "{package}: {with:?}");
+        let without = needed_by(&["--package", package, "--no-default-features"]);
+        assert!(!without.iter().any(|name| is_of_benchmark(name)), "{package}: {without:?}");
+    }
+}
+
 #[test]
 fn what_other_programs_load_brings_no_runtime_no_tls_and_no_formats() {
     for (name, forbidden) in LEAN {
-        // By package, as `cargo metadata` resolves features of the whole workspace at once: there the object stores of the
-        // facade count for every crate.
-        let tree = cargo(&["tree", "--package", name, "--edges", "normal", "--prefix", "none", "--offline"]);
-        let tree = String::from_utf8(tree).expect("UTF-8");
-        let needed: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
-        assert!(needed.contains("forebay-source"), "{tree}");
-        let found: Vec<_> = forbidden.iter().filter(|crate_name| needed.contains(*crate_name)).collect();
+        let needed = needed_by(&["--package", name]);
+        let found: Vec<_> = forbidden.iter().filter(|crate_name| needed.contains(**crate_name)).collect();
         assert!(found.is_empty(), "{name} needs {found:?}");
     }
 }

@@ -76,6 +76,14 @@ fn an_error_in_json_has_its_kind() {
     assert_eq!((ran.code, &json["kind"]), (3, &"NotFound".into()));
 }
 
+#[cfg(not(feature = "replay"))]
+#[test]
+fn bench_says_that_it_was_built_without_the_benchmark() {
+    for args in [&["bench"] as &[&str], &["bench", "unet3d_h100", "--ranks", "2"], &["bench", "--help"]] {
+        fails(args, 5, "built without the benchmark");
+    }
+}
+
 /// A file whose compressed chunks are damaged.
 fn damaged(folder: &tempfile::TempDir) -> String {
     let path = folder.path().join("damaged.h5").display().to_string();

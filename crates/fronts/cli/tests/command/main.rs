@@ -1,7 +1,10 @@
 //! The `forebay` command, run as people run it, on the files in `data`.
 
+#[cfg(feature = "replay")]
 mod bench;
+#[cfg(feature = "replay")]
 mod bench_formats;
+#[cfg(feature = "replay")]
 mod bench_results;
 #[cfg(target_os = "linux")]
 mod byte_paths;

@@ -5,7 +5,13 @@ use std::io::Write;
 use forebay::{Error, Origins, Result};
 use forebay_bench::{BenchArgs, BenchHost, BenchOutcome};
 
-use crate::{Context, config::ConfigArgs, exit, interrupt::Interrupt, output, show};
+use crate::{
+    Context,
+    config::ConfigArgs,
+    exit,
+    interrupt::Interrupt,
+    output::{self, show},
+};
 
 /// Arguments of `forebay bench`.
 #[derive(Debug, clap::Args)]

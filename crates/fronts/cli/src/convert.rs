@@ -24,11 +24,15 @@ use self::{
     job::{ConvertJob, Written},
 };
 use crate::{
-    Context, exit,
+    Context,
+    args::path,
+    exit,
     interrupt::Interrupt,
-    output, path_arg,
-    progress::{self, Beside},
-    show,
+    output::{
+        self,
+        progress::{self, Beside},
+        show,
+    },
 };
 
 const EXAMPLES: &str = "\
@@ -56,7 +60,7 @@ const MOST_UNNAMED_BYTES: u64 = 1 << 40;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConvertArgs {
     /// The file, or its URL; several files, patterns such as 'era5_*.nc' or folders, whose rows follow each other.
-    #[arg(required = true, num_args = 1.., value_name = "INPUT", value_parser = path_arg::files())]
+    #[arg(required = true, num_args = 1.., value_name = "INPUT", value_parser = path::files())]
     inputs: Vec<String>,
 
     /// Where the result goes: a folder for Zarr, a file for NPY.
@@ -123,7 +127,7 @@ pub(crate) fn run(context: &Context, args: &ConvertArgs) -> Result<u8> {
         let error = Error::new(ErrorKind::Invalid, "is there already").hint("remove it, or name another");
         return Err(error.at(args.output.display()));
     }
-    let inputs = path_arg::expanded(&args.inputs)?;
+    let inputs = path::expanded(&args.inputs)?;
     let files = inputs.iter().map(|input| context.open(input)).collect::<Result<Vec<_>>>()?;
     let is_wanted = |variable: &Variable| to.refusal(variable).is_none() && !is_vast(variable);
     let opened = JoinedFiles::new(files, args.files_axis.as_ref(), &args.variables, &is_wanted)?;

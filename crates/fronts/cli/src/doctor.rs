@@ -19,7 +19,7 @@ mod text;
 use forebay::{Locator, Result};
 
 use self::report::Report;
-use crate::{Context, config::ConfigArgs, output, path_arg};
+use crate::{Context, args::path, config::ConfigArgs, output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,7 +45,7 @@ left_out]}.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DoctorArgs {
     /// Files or folders of data.
-    #[arg(value_name = "PATHS", value_parser = path_arg::file())]
+    #[arg(value_name = "PATHS", value_parser = path::file())]
     paths: Vec<Locator>,
 
     #[command(flatten)]

@@ -1,5 +1,8 @@
 //! `forebay dump`: a variable's values, as text, raw bytes or a checksum.
 
+mod rows;
+mod sink;
+
 use std::{cell::Cell, path::PathBuf};
 
 use forebay::{
@@ -13,10 +16,14 @@ use forebay::{
 use indicatif::ProgressBar;
 
 use crate::{
-    Context, output, path_arg,
-    progress::{self, Beside},
-    show,
-    sink::Sink,
+    Context,
+    args::path,
+    dump::sink::Sink,
+    output::{
+        self,
+        progress::{self, Beside},
+        show,
+    },
 };
 
 /// Values are read and written in pieces of about this size.
@@ -46,7 +53,7 @@ return are written \\\\, \\n and \\r, and one that starts with a space is led by
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DumpArgs {
     /// The file, or its URL.
-    #[arg(value_parser = path_arg::file())]
+    #[arg(value_parser = path::file())]
     file: Locator,
 
     /// The variable, such as `group/temperature`.

@@ -7,7 +7,7 @@ use std::{
 
 use forebay::{Error, ErrorKind, Result};
 
-use crate::show;
+use crate::output::show;
 
 /// The exit code of a command that did what it was asked to.
 pub(crate) const SUCCESS: u8 = 0;

@@ -6,7 +6,11 @@ use forebay::{Error, ErrorKind, Result, config::Overrides};
 use forebay_launch::{LaunchVariables, LibraryTrial, PluginFolder, TrialVerdict, try_libraries};
 use serde::Serialize;
 
-use crate::{Context, config::ConfigArgs, output, show};
+use crate::{
+    Context,
+    config::ConfigArgs,
+    output::{self, show},
+};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,10 +1,19 @@
 //! `forebay inspect`: what is in a file, and what reading it at random costs.
 
+mod facts;
+mod tree;
+mod verdict;
+
 use std::io::{self, IsTerminal, Write};
 
 use forebay::{Container, Error, Locator, Opened, Result, container::native};
 
-use crate::{Context, facts::InspectedFile, output, path_arg, show, tree::Drawing};
+use crate::{
+    Context,
+    args::path,
+    inspect::{facts::InspectedFile, tree::Drawing},
+    output::{self, show},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,11 +41,11 @@ const MOST_DIFFERENCES: usize = 20;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectArgs {
     /// The file, or its URL; or a pattern such as 'era5_*.nc', or a folder, for several.
-    #[arg(value_parser = path_arg::files())]
+    #[arg(value_parser = path::files())]
     file: String,
 
     /// Only these variables, or the groups of these names; what names nothing in the first file is one more file.
-    #[arg(value_name = "VARIABLE|FILE", value_parser = path_arg::files())]
+    #[arg(value_name = "VARIABLE|FILE", value_parser = path::files())]
     variables: Vec<String>,
 
     /// Show attributes too; those by which HDF5 and NetCDF-4 keep dimensions, such as DIMENSION_LIST, are in JSON only.
@@ -46,14 +55,14 @@ pub(crate) struct InspectArgs {
 
 /// Runs `forebay inspect`.
 pub(crate) fn run(context: &Context, args: &InspectArgs) -> Result<()> {
-    let mut files = path_arg::expanded(std::slice::from_ref(&args.file))?;
+    let mut files = path::expanded(std::slice::from_ref(&args.file))?;
     let first = context.open(&files[0])?;
     let mut names = Vec::new();
     for name in &args.variables {
         match find(&first, name) {
             Ok(found) => names.push(found),
-            Err(_) if path_arg::names_files(name) => {
-                files.extend(path_arg::expanded(std::slice::from_ref(name))?);
+            Err(_) if path::names_files(name) => {
+                files.extend(path::expanded(std::slice::from_ref(name))?);
             }
             Err(error) => return Err(error),
         }

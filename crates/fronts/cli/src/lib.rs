@@ -1,73 +1,49 @@
 //! The `forebay` command, as a library: the program `forebay` and the Python package's command both call [`run`].
 //!
-//! | file | idea |
+//! | module | content |
 //! |---|---|
-//! | `inspect`, `facts`, `verdict` | what is in a file, and what reading it at random costs |
-//! | `tree`, `wrap`, `color` | those facts drawn for people |
+//! | `inspect` | what is in a file, and what reading it at random costs: facts, a verdict, a tree |
 //! | `dump` | a variable's values, as text, raw bytes or a checksum |
 //! | `convert` | variables written as a Zarr store or an NPY file |
-//! | `sink`, `rows`, `part`, `progress` | where dumped values go, and how far they are |
-//! | `value`, `shortest`, `show` | elements taken apart, and shown |
-//! | `load`, `report`, `state_file` | epochs run over a set of samples, and what came of it |
-//! | `plan`, `remedy` | what epochs will cost, without running them, and what would make them cheaper |
-//! | `plan_tiers` | what each policy of tiers would read |
-//! | `simulate`, `period`, `bandwidth` | a folder shown as a slow file system (feature `fuse`, on Linux); a store as a larger machine would have it |
+//! | `load` | epochs run over a set of samples, and what came of it |
+//! | `plan` | what epochs will cost, without running them; what would make them cheaper; what each policy of tiers would read |
+//! | `simulate` | a folder shown as a slow file system (feature `fuse`, on Linux); a store as a larger machine would have it |
 //! | `mount` | a folder shown elsewhere, read through tiers (feature `fuse`, on Linux) |
 //! | `bench` | how training reads and checkpoints, replayed; the crate `bench` does it (feature `replay`) |
 //! | `store_bench` | how fast samples come from the memory of other ranks |
-//! | `tier`, `tier_report` | copies made before the job reads; what was read from which tier |
+//! | `tier` | copies made before the job reads |
 //! | `stage`, `recover` | staged writes on their way, and those of killed processes |
 //! | `config` | the configuration in force, and the flags that change it |
 //! | `doctor` | what forebay would use on this machine, and why |
 //! | `hdf5_env`, `run` | HDF5 programs with the plug-ins: the variables; a program started with them, or with its files on tiers |
-//! | `fields`, `samples_arg`, `options` | the set and the loader, as the command line says them |
-//! | `output`, `exit`, `interrupt` | standard output, whose reader may leave; error kinds as exit codes; Ctrl-C |
+//! | `args` | arguments of several commands: the set and the loader, paths, times and bandwidths |
+//! | `output` | standard output, whose reader may leave; values, sizes and tables as text; colour; progress bars |
+//! | `partial_file` | a file that appears when it is whole |
+//! | `exit`, `interrupt` | error kinds as exit codes; Ctrl-C |
 
-mod bandwidth;
+mod args;
 #[cfg(feature = "replay")]
 mod bench;
-mod color;
-mod columns;
 mod config;
 mod convert;
 mod doctor;
 mod dump;
 mod exit;
-mod facts;
-mod fields;
 mod hdf5_env;
 mod inspect;
 mod interrupt;
 mod load;
 #[cfg(all(feature = "fuse", target_os = "linux"))]
 mod mount;
-mod options;
 mod output;
-mod part;
-mod path_arg;
-mod period;
+mod partial_file;
 mod plan;
-mod plan_tiers;
-mod progress;
 mod recover;
-mod remedy;
-mod report;
-mod rows;
 mod run;
-mod samples_arg;
-mod shortest;
-mod show;
 mod simulate;
-mod sink;
 mod stage;
-mod state_file;
 mod store_bench;
 mod tier;
-mod tier_report;
-mod tree;
-mod value;
-mod verdict;
-mod wrap;
 
 use std::{
     cell::Cell,
@@ -78,7 +54,7 @@ use std::{
 use clap::{CommandFactory, Parser, Subcommand};
 use forebay::{Error, IndexCache, Locator, Opened, Result};
 
-use crate::color::{ColorMode, Paint};
+use crate::output::color::{ColorMode, Paint};
 
 /// Feeds AI training from scientific data, in place.
 #[derive(Debug, Parser)]

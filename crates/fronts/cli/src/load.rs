@@ -1,5 +1,9 @@
 //! `forebay load`: runs epochs over a set of samples, and says how fast they were and what held them up.
 
+pub(crate) mod report;
+mod state_file;
+mod tier_report;
+
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
@@ -21,15 +25,19 @@ use indicatif::ProgressBar;
 
 use crate::{
     Context,
+    args::{
+        loader::LoaderArgs,
+        quantity,
+        set::{Chosen, SetArgs},
+    },
     config::ConfigArgs,
     exit,
-    fields::{Chosen, SetArgs},
     interrupt::{GLANCE, Interrupt},
-    options::LoaderArgs,
-    output, period, progress,
-    report::{self, EpochReport, EpochSpan},
-    state_file::StateFile,
-    tier_report,
+    load::{
+        report::{EpochReport, EpochSpan},
+        state_file::StateFile,
+    },
+    output::{self, progress},
 };
 
 const EXAMPLES: &str = "\
@@ -96,7 +104,7 @@ fn slow(text: &str) -> Result<FaultSchedule, String> {
         Some((latency, bandwidth)) => (latency, size::parse(bandwidth.trim().trim_end_matches("/s"))?),
         None => (text, 0),
     };
-    let delay = period::parse(latency)?;
+    let delay = quantity::parse(latency)?;
     Ok(FaultSchedule { delay, bytes_per_second: NonZeroU64::new(bandwidth), ..FaultSchedule::default() })
 }
 
@@ -312,11 +320,11 @@ impl LoadReport<'_> {
             return output::say(self.json(consumer, reports, failed));
         }
         for (sample, why) in &consumer.failed {
-            output::say(format!("sample {sample}: {}", crate::show::message(why)))?;
+            output::say(format!("sample {sample}: {}", crate::output::show::message(why)))?;
         }
         if reports.is_empty() && self.resumed {
             let epochs = usize::try_from(self.args.epochs).unwrap_or(usize::MAX);
-            let epochs = crate::show::count(epochs, "epoch", "epochs");
+            let epochs = crate::output::show::count(epochs, "epoch", "epochs");
             return output::say(format!("nothing is left of {epochs}"));
         }
         let table = TierReport::from_loader(consumer.loader).map(|report| tier_report::table(&report));

@@ -5,7 +5,13 @@ use std::path::PathBuf;
 use forebay::Result;
 use forebay_mount::{mount_in_background, serve_mount, unmount_tiered};
 
-use crate::{Context, config::ConfigArgs, exit, interrupt::Interrupt, output, show};
+use crate::{
+    Context,
+    config::ConfigArgs,
+    exit,
+    interrupt::Interrupt,
+    output::{self, show},
+};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,5 +1,13 @@
 //! Standard output, whose reader may leave.
 
+pub(crate) mod color;
+pub(crate) mod columns;
+pub(crate) mod layout;
+pub(crate) mod progress;
+mod shortest;
+pub(crate) mod show;
+pub(crate) mod value;
+
 use std::{
     fmt::Display,
     io::{self, BufWriter, StdoutLock, Write},

@@ -1,5 +1,8 @@
 //! `forebay plan`: what epochs over a set of samples will cost, without running them.
 
+mod remedy;
+mod tiers;
+
 use std::thread;
 
 use forebay::{
@@ -10,15 +13,13 @@ use serde::Serialize;
 
 use crate::{
     Context,
-    color::TextRole,
-    columns::aligned,
+    args::{
+        loader::{LoaderArgs, ShuffleArg},
+        set::{Chosen, SetArgs},
+    },
     config::ConfigArgs,
-    fields::{Chosen, SetArgs},
-    options::{LoaderArgs, ShuffleArg},
-    output,
-    plan_tiers::Tiers,
-    remedy::Remedies,
-    show,
+    output::{self, color::TextRole, columns::aligned, show},
+    plan::{remedy::Remedies, tiers::Tiers},
 };
 
 const EXAMPLES: &str = "\

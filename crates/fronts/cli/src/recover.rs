@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::{
     Context, exit,
     interrupt::Interrupt,
-    output, progress, show,
+    output::{self, progress, show},
     stage::{AreaArgs, json_of, lines, shown},
 };
 

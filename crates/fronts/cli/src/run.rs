@@ -12,7 +12,7 @@ use crate::{
     Context,
     config::ConfigArgs,
     hdf5_env::{self, Hdf5Args},
-    show,
+    output::show,
 };
 
 const EXAMPLES: &str = "\

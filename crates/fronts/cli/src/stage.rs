@@ -13,7 +13,11 @@ use forebay::{
 };
 use serde_json::{Value, json};
 
-use crate::{Context, exit, interrupt::Interrupt, output, progress, show};
+use crate::{
+    Context, exit,
+    interrupt::Interrupt,
+    output::{self, progress, show},
+};
 
 const EXAMPLES: &str = "\
 Examples:

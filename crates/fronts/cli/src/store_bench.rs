@@ -14,7 +14,12 @@ use forebay::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Context, columns::aligned, exit, output, period, show};
+use crate::{
+    Context,
+    args::quantity,
+    exit,
+    output::{self, columns::aligned, show},
+};
 use measure::{Case, Figures};
 
 const EXAMPLES: &str = "\
@@ -61,7 +66,7 @@ pub(crate) struct StoreBenchArgs {
     study: Option<String>,
 
     /// How long each figure is measured.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = period::parse)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse)]
     time: Duration,
 }
 

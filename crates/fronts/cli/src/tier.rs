@@ -9,7 +9,14 @@ use forebay::{
 };
 use serde_json::json;
 
-use crate::{Context, config::ConfigArgs, exit, interrupt::Interrupt, output, path_arg, progress, show};
+use crate::{
+    Context,
+    args::path,
+    config::ConfigArgs,
+    exit,
+    interrupt::Interrupt,
+    output::{self, progress, show},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +43,7 @@ enum TierCommand {
     /// Copy files to the tiers before a job reads them.
     Warm {
         /// Files, folders, patterns or URLs.
-        #[arg(required = true, value_name = "PATH", value_parser = path_arg::files())]
+        #[arg(required = true, value_name = "PATH", value_parser = path::files())]
         paths: Vec<String>,
 
         #[command(flatten)]

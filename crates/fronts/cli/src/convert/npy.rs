@@ -8,7 +8,7 @@ use forebay::{
 };
 
 use super::job::{ConvertJob, Done, Written};
-use crate::part::PartialFile;
+use crate::partial_file::PartialFile;
 
 /// Values are read and written in pieces of about this size.
 const SLAB_BYTES: u64 = 64 << 20;

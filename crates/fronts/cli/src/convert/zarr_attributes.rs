@@ -8,7 +8,7 @@ use forebay::{
 };
 use serde_json::{Map, Value};
 
-use crate::value;
+use crate::output::value;
 
 /// What stands for a missing value. xarray reads it by the type of the array: floats and bytes are in base64.
 const FILL_VALUE: &str = "_FillValue";

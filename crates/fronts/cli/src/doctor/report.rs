@@ -13,7 +13,7 @@ use forebay::{
 use serde::Serialize;
 
 use super::{kernel::KernelFacts, machine::MachineFacts, paths::PathFacts, plugins::PluginFacts};
-use crate::{config::SettingsFacts, hdf5_env, show};
+use crate::{config::SettingsFacts, hdf5_env, output::show};
 /// Everything the doctor has to say.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {

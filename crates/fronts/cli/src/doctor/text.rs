@@ -4,8 +4,11 @@ use forebay::config::candidates::Suitability;
 
 use super::report::Report;
 use crate::{
-    color::{Paint, TextRole},
-    hdf5_env, show,
+    hdf5_env,
+    output::{
+        color::{Paint, TextRole},
+        show,
+    },
 };
 
 /// The report, line by line.

@@ -18,9 +18,12 @@ use forebay_mount::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
-    Context, bandwidth, exit,
+    Context,
+    args::{bandwidth, quantity},
+    exit,
     interrupt::{GLANCE, Interrupt},
-    output, period, report, show,
+    load::report,
+    output::{self, show},
 };
 
 /// Arguments of `forebay simulate` with a folder.
@@ -33,7 +36,7 @@ pub(super) struct SlowFolderArgs {
     mountpoint: PathBuf,
 
     /// Latency of each read and write: 2ms, 500us, 0.1s.
-    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = period::parse)]
+    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = quantity::parse)]
     latency: Duration,
 
     /// Bandwidth of all readers and writers together: 200MiB/s; 0 is no limit.
@@ -41,7 +44,7 @@ pub(super) struct SlowFolderArgs {
     bandwidth: u64,
 
     /// Latency of each open, create, rename, remove and truncate [default: that of a read].
-    #[arg(long, value_name = "TIME", value_parser = period::parse)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse)]
     open_latency: Option<Duration>,
 
     /// Bytes that a read or write may have, at most 1MiB: longer ones wait once for each part.
@@ -53,7 +56,7 @@ pub(super) struct SlowFolderArgs {
     writable: bool,
 
     /// Latency of each fsync [default: that of a read].
-    #[arg(long, value_name = "TIME", value_parser = period::parse, requires = "writable")]
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse, requires = "writable")]
     fsync_latency: Option<Duration>,
 
     /// Bytes that all files together may have; a write beyond that gets ENOSPC [default: no limit].

@@ -9,7 +9,12 @@ use forebay::{
 use serde::Serialize;
 
 use crate::{
-    Context, bandwidth, columns::aligned, exit, output, period, report, show, store_bench::BenchReport,
+    Context,
+    args::{bandwidth, quantity},
+    exit,
+    load::report,
+    output::{self, columns::aligned, show},
+    store_bench::BenchReport,
 };
 
 const EXAMPLES: &str = "\
@@ -65,7 +70,7 @@ pub(super) struct StoreModelArgs {
     batch: u64,
 
     /// Time until the first byte of another host is there.
-    #[arg(long, value_name = "TIME", value_parser = period::parse)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse)]
     round_trip: Option<Duration>,
 
     /// Bandwidth of a host's network, which its ranks share: 25GiB/s; 0 is no limit.
@@ -73,7 +78,7 @@ pub(super) struct StoreModelArgs {
     bandwidth: u64,
 
     /// Latency of a request to the file system; shows what files would give.
-    #[arg(long, value_name = "TIME", value_parser = period::parse)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse)]
     file_latency: Option<Duration>,
 
     /// What `forebay store-bench --json` wrote; may be given several times.

@@ -12,7 +12,7 @@ use forebay::{
     plan::{LoaderState, Resumed, StateCheck},
 };
 
-use crate::part::PartialFile;
+use crate::partial_file::PartialFile;
 
 /// A run that is killed loses about this much.
 const INTERVAL: Duration = Duration::from_secs(1);

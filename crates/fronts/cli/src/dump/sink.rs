@@ -10,9 +10,9 @@ use forebay::{Array, Error, Result, container::native};
 use sha2::{Digest, Sha256};
 
 use crate::{
+    dump::rows::{JsonList, TextRows},
     output,
-    part::PartialFile,
-    rows::{JsonList, TextRows},
+    partial_file::PartialFile,
 };
 
 /// Where dumped values go.

@@ -7,7 +7,7 @@ use forebay::{
 
 use half::{bf16, f16};
 
-use crate::shortest::shortest;
+use crate::output::shortest::shortest;
 
 /// One element, or a part of one.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    color::{Paint, TextRole},
-    facts::{AttributeFacts, AttributeValue, InspectedFile, SHOWN_COUNT, VariableFacts},
-    show,
-    verdict::{RandomRowCost, Verdict},
-    wrap::WrappedLine,
+    inspect::{
+        facts::{AttributeFacts, AttributeValue, InspectedFile, SHOWN_COUNT, VariableFacts},
+        verdict::{RandomRowCost, Verdict},
+    },
+    output::{
+        color::{Paint, TextRole},
+        layout::WrappedLine,
+        show,
+    },
 };
 
 /// Longer types (enumerations, compounds) and attributes are cut; JSON has them whole.

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::color::{Paint, TextRole};
+use crate::output::color::{Paint, TextRole};
 
 /// Text that looks one way.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl WrappedLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::color::ColorMode;
+    use crate::output::color::ColorMode;
 
     #[test]
     fn a_line_breaks_between_pieces_and_goes_on_under_its_bars() {

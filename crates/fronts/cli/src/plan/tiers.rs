@@ -12,8 +12,10 @@ use forebay::{
 use serde::Serialize;
 
 use crate::{
-    Context, color::TextRole, columns::aligned, config::ConfigArgs, fields::Chosen, options::LoaderArgs,
-    output, show,
+    Context,
+    args::{loader::LoaderArgs, set::Chosen},
+    config::ConfigArgs,
+    output::{self, color::TextRole, columns::aligned, show},
 };
 
 /// What is known of tiers that are thought of.

@@ -7,7 +7,7 @@ use forebay::{
 };
 use serde::Serialize;
 
-use crate::{value, verdict::RandomRowCost};
+use crate::{inspect::verdict::RandomRowCost, output::value};
 
 /// A file: what it is, and all that is in it.
 #[derive(Debug, Serialize)]

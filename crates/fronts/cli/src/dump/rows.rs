@@ -4,7 +4,7 @@ use std::io::Write;
 
 use forebay::{Array, Error, Result};
 
-use crate::value;
+use crate::output::value;
 
 /// Values as text: one row of the last axis per line, a space between values.
 pub(crate) struct TextRows<W> {

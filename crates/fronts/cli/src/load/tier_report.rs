@@ -2,7 +2,7 @@
 
 use forebay::{EpochTiers, TierReport, tier::TierStats};
 
-use crate::show;
+use crate::output::show;
 
 /// One line for an epoch.
 pub(crate) fn line(epoch: &EpochTiers) -> String {

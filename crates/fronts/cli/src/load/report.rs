@@ -8,7 +8,7 @@ use forebay::{
 };
 use serde::Serialize;
 
-use crate::{show, tier_report};
+use crate::{load::tier_report, output::show};
 
 /// What an epoch did.
 #[derive(Clone, Debug, Serialize)]

@@ -7,7 +7,7 @@ use serde::{
     ser::{SerializeMap, SerializeSeq},
 };
 
-use crate::value::{ElementValue, widened};
+use crate::output::value::{ElementValue, widened};
 
 impl fmt::Display for ElementValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

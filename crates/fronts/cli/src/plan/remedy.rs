@@ -4,7 +4,7 @@ use forebay::{SampleSet, loader::Estimate, plan::DEFAULT_LANES};
 
 use crate::{
     Context,
-    options::{LoaderArgs, ShuffleArg},
+    args::loader::{LoaderArgs, ShuffleArg},
 };
 
 /// Tries other settings of the loader.

@@ -13,14 +13,18 @@ use forebay::{
 };
 use serde::Serialize;
 
-use crate::{Context, path_arg, samples_arg::SamplesArgs, show};
+use crate::{
+    Context,
+    args::{path, samples::SamplesArgs},
+    output::show,
+};
 
 /// Which files, and what of them is a sample.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Samples")]
 pub(crate) struct SetArgs {
     /// Files, folders, or patterns such as 'train/*.h5'; URLs too, such as 's3://bucket/train/*.h5'.
-    #[arg(required = true, value_name = "PATH", value_parser = path_arg::files())]
+    #[arg(required = true, value_name = "PATH", value_parser = path::files())]
     paths: Vec<String>,
 
     /// A variable that is part of a sample, as NAME, NAME=VARIABLE or NAME:float32; may be given more than once

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use forebay::batch::LoaderStats;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::report;
+use crate::load::report;
 
 /// Less than this is done before a bar could be read.
 const LEAST_BYTES: u64 = 64 << 20;

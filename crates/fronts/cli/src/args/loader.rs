@@ -197,7 +197,7 @@ impl LoaderArgs {
         if self.shuffle != ShuffleArg::None {
             line += &format!(", seed {}", self.seed);
         }
-        line += &format!(", {}", crate::show::count(self.threads(context), "thread", "threads"));
+        line += &format!(", {}", crate::output::show::count(self.threads(context), "thread", "threads"));
         if self.world > 1 {
             line += &format!(", rank {} of {}", self.rank, self.world);
         }

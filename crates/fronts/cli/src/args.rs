@@ -1,6 +1,6 @@
 //! Arguments that several commands take, and how their values are read.
 
-pub(crate) mod bandwidth;
+pub(crate) mod config;
 pub(crate) mod loader;
 pub(crate) mod path;
 pub(crate) mod quantity;

@@ -7,7 +7,7 @@ use forebay_bench::{BenchArgs, BenchHost, BenchOutcome};
 
 use crate::{
     Context,
-    config::ConfigArgs,
+    args::config::ConfigArgs,
     exit,
     interrupt::Interrupt,
     output::{self, show},

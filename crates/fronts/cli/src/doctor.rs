@@ -19,7 +19,11 @@ mod text;
 use forebay::{Locator, Result};
 
 use self::report::Report;
-use crate::{Context, args::path, config::ConfigArgs, output};
+use crate::{
+    Context,
+    args::{config::ConfigArgs, path},
+    output,
+};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{
     Context,
-    config::ConfigArgs,
+    args::config::ConfigArgs,
     output::{self, show},
 };
 

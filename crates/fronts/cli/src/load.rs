@@ -1,6 +1,6 @@
 //! `forebay load`: runs epochs over a set of samples, and says how fast they were and what held them up.
 
-pub(crate) mod report;
+mod report;
 mod state_file;
 mod tier_report;
 
@@ -26,11 +26,11 @@ use indicatif::ProgressBar;
 use crate::{
     Context,
     args::{
+        config::ConfigArgs,
         loader::LoaderArgs,
         quantity,
         set::{Chosen, SetArgs},
     },
-    config::ConfigArgs,
     exit,
     interrupt::{GLANCE, Interrupt},
     load::{
@@ -104,7 +104,7 @@ fn slow(text: &str) -> Result<FaultSchedule, String> {
         Some((latency, bandwidth)) => (latency, size::parse(bandwidth.trim().trim_end_matches("/s"))?),
         None => (text, 0),
     };
-    let delay = quantity::parse(latency)?;
+    let delay = quantity::time(latency)?;
     Ok(FaultSchedule { delay, bytes_per_second: NonZeroU64::new(bandwidth), ..FaultSchedule::default() })
 }
 

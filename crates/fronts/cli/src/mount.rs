@@ -7,7 +7,7 @@ use forebay_mount::{mount_in_background, serve_mount, unmount_tiered};
 
 use crate::{
     Context,
-    config::ConfigArgs,
+    args::config::ConfigArgs,
     exit,
     interrupt::Interrupt,
     output::{self, show},

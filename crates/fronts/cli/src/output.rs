@@ -1,7 +1,6 @@
 //! Standard output, whose reader may leave.
 
 pub(crate) mod color;
-pub(crate) mod columns;
 pub(crate) mod layout;
 pub(crate) mod progress;
 mod shortest;

@@ -14,11 +14,11 @@ use serde::Serialize;
 use crate::{
     Context,
     args::{
+        config::ConfigArgs,
         loader::{LoaderArgs, ShuffleArg},
         set::{Chosen, SetArgs},
     },
-    config::ConfigArgs,
-    output::{self, color::TextRole, columns::aligned, show},
+    output::{self, color::TextRole, layout::aligned, show},
     plan::{remedy::Remedies, tiers::Tiers},
 };
 

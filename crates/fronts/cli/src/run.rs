@@ -10,7 +10,7 @@ use forebay_launch::{
 
 use crate::{
     Context,
-    config::ConfigArgs,
+    args::config::ConfigArgs,
     hdf5_env::{self, Hdf5Args},
     output::show,
 };

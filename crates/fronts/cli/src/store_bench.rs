@@ -18,7 +18,7 @@ use crate::{
     Context,
     args::quantity,
     exit,
-    output::{self, columns::aligned, show},
+    output::{self, layout::aligned, show},
 };
 use measure::{Case, Figures};
 
@@ -66,7 +66,7 @@ pub(crate) struct StoreBenchArgs {
     study: Option<String>,
 
     /// How long each figure is measured.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::parse)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = quantity::time)]
     time: Duration,
 }
 

@@ -11,8 +11,7 @@ use serde_json::json;
 
 use crate::{
     Context,
-    args::path,
-    config::ConfigArgs,
+    args::{config::ConfigArgs, path},
     exit,
     interrupt::Interrupt,
     output::{self, progress, show},

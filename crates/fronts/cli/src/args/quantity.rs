@@ -1,12 +1,14 @@
-//! Short times as people write them.
+//! Short times and bandwidths, parsed from how people write them.
 
 use std::time::Duration;
+
+use forebay::size;
 
 /// The longest time that is taken: an hour.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// The time of `2ms`, `500us`, `0.1 s` or `0`.
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -23,6 +25,11 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| format!("'{text}' is longer than an hour"))
 }
 
+/// The bytes per second of `200MiB/s`.
+pub(crate) fn bandwidth(text: &str) -> Result<u64, String> {
+    size::parse(text.trim().strip_suffix("/s").unwrap_or(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,14 +38,14 @@ mod tests {
     fn times_are_read_as_they_are_meant() {
         let times = ["2ms", "500us", "0.1 s", "0", "1.5ms", "0ms"];
         let micros = [2000, 500, 100_000, 0, 1500, 0];
-        assert_eq!(times.map(|time| parse(time).unwrap().as_micros()), micros);
+        assert_eq!(times.map(|text| time(text).unwrap().as_micros()), micros);
     }
 
     #[test]
     fn what_is_no_time_says_what_one_looks_like() {
         for text in ["", "ms", "2", "2 minutes", "-1ms", "1.2.3s"] {
-            assert!(parse(text).unwrap_err().contains("look like 2ms"), "{text}");
+            assert!(time(text).unwrap_err().contains("look like 2ms"), "{text}");
         }
-        assert!(parse("2000000s").unwrap_err().contains("longer than an hour"));
+        assert!(time("2000000s").unwrap_err().contains("longer than an hour"));
     }
 }

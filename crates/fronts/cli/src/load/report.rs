@@ -61,13 +61,14 @@ impl EpochReport {
     pub(crate) fn lines(&self) -> Vec<String> {
         let stats = &self.stats;
         let so_far = if self.complete { "" } else { " so far" };
-        let first = self.first_batch_seconds.map(|time| format!(", first batch after {}", seconds(time)));
+        let first =
+            self.first_batch_seconds.map(|time| format!(", first batch after {}", show::seconds(time)));
         let mut lines = vec![
             format!(
                 "epoch {}: {} samples in {}{so_far}, {}{}",
                 self.epoch,
                 stats.samples,
-                seconds(self.seconds),
+                show::seconds(self.seconds),
                 self.rates(),
                 first.unwrap_or_default()
             ),
@@ -95,7 +96,7 @@ impl EpochReport {
 
     /// `9990 samples/s, 163.7 MB/s`.
     fn rates(&self) -> String {
-        rates(self.samples_per_second, self.bytes_per_second)
+        show::rates(self.samples_per_second, self.bytes_per_second)
     }
 }
 
@@ -115,13 +116,9 @@ pub(crate) fn verdict(reports: &[EpochReport]) -> Bottleneck {
     longest.map_or(Bottleneck::Nothing, |report| report.verdict)
 }
 
-pub(crate) fn rates(samples: f64, bytes: f64) -> String {
-    format!("{samples:.0} samples/s, {:.1} MB/s", bytes / 1e6)
-}
-
 /// Where time went: that of threads is summed over all of them.
 pub(crate) fn times(stats: &LoaderStats) -> String {
-    let time = |nanos: u64| seconds(nanos as f64 / 1e9);
+    let time = |nanos: u64| show::seconds(nanos as f64 / 1e9);
     let memory = match stats.memory_ns {
         0 => String::new(),
         waited => format!("waited for memory {}, ", time(waited)),
@@ -134,15 +131,6 @@ pub(crate) fn times(stats: &LoaderStats) -> String {
         time(stats.full_ns),
         time(stats.wait_ns)
     )
-}
-
-/// `12 ms`, `3.4 s`.
-pub(crate) fn seconds(time: f64) -> String {
-    match time {
-        time if time < 0.0995 => format!("{:.0} ms", time * 1e3),
-        time if time < 9.995 => format!("{time:.2} s"),
-        time => format!("{time:.1} s"),
-    }
 }
 
 fn counted(many: u64, one: &str, more: &str) -> String {

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use forebay::batch::LoaderStats;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::load::report;
+use crate::output::show;
 
 /// Less than this is done before a bar could be read.
 const LEAST_BYTES: u64 = 64 << 20;
@@ -59,7 +59,7 @@ pub(crate) fn tell(bar: &ProgressBar, stats: impl FnOnce() -> LoaderStats) {
         return;
     }
     let (stats, elapsed) = (stats(), bar.elapsed().as_secs_f64().max(1e-3));
-    let speed = report::rates(stats.samples as f64 / elapsed, stats.delivered_bytes as f64 / elapsed);
+    let speed = show::rates(stats.samples as f64 / elapsed, stats.delivered_bytes as f64 / elapsed);
     let working = stats.read_ns + stats.decode_ns + stats.copy_ns;
     let share = |nanos: u64| 100 * nanos / working.max(1);
     let waited = 100.0 * stats.wait_ns as f64 / 1e9 / elapsed;

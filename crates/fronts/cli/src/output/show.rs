@@ -184,6 +184,20 @@ pub(crate) fn count(many: usize, one: &str, more: &str) -> String {
     format!("{many} {}", if many == 1 { one } else { more })
 }
 
+/// `9990 samples/s, 163.7 MB/s`.
+pub(crate) fn rates(samples: f64, bytes: f64) -> String {
+    format!("{samples:.0} samples/s, {:.1} MB/s", bytes / 1e6)
+}
+
+/// `12 ms`, `3.4 s`.
+pub(crate) fn seconds(time: f64) -> String {
+    match time {
+        time if time < 0.0995 => format!("{:.0} ms", time * 1e3),
+        time if time < 9.995 => format!("{time:.2} s"),
+        time => format!("{time:.1} s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

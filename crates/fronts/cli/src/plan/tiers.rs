@@ -13,9 +13,8 @@ use serde::Serialize;
 
 use crate::{
     Context,
-    args::{loader::LoaderArgs, set::Chosen},
-    config::ConfigArgs,
-    output::{self, color::TextRole, columns::aligned, show},
+    args::{config::ConfigArgs, loader::LoaderArgs, set::Chosen},
+    output::{self, color::TextRole, layout::aligned, show},
 };
 
 /// What is known of tiers that are thought of.

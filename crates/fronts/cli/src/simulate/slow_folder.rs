@@ -19,10 +19,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     Context,
-    args::{bandwidth, quantity},
+    args::quantity,
     exit,
     interrupt::{GLANCE, Interrupt},
-    load::report,
     output::{self, show},
 };
 
@@ -36,15 +35,15 @@ pub(super) struct SlowFolderArgs {
     mountpoint: PathBuf,
 
     /// Latency of each read and write: 2ms, 500us, 0.1s.
-    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = quantity::parse)]
+    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = quantity::time)]
     latency: Duration,
 
     /// Bandwidth of all readers and writers together: 200MiB/s; 0 is no limit.
-    #[arg(long, value_name = "SIZE/s", default_value = "200MiB/s", value_parser = bandwidth::parse)]
+    #[arg(long, value_name = "SIZE/s", default_value = "200MiB/s", value_parser = quantity::bandwidth)]
     bandwidth: u64,
 
     /// Latency of each open, create, rename, remove and truncate [default: that of a read].
-    #[arg(long, value_name = "TIME", value_parser = quantity::parse)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     open_latency: Option<Duration>,
 
     /// Bytes that a read or write may have, at most 1MiB: longer ones wait once for each part.
@@ -56,7 +55,7 @@ pub(super) struct SlowFolderArgs {
     writable: bool,
 
     /// Latency of each fsync [default: that of a read].
-    #[arg(long, value_name = "TIME", value_parser = quantity::parse, requires = "writable")]
+    #[arg(long, value_name = "TIME", value_parser = quantity::time, requires = "writable")]
     fsync_latency: Option<Duration>,
 
     /// Bytes that all files together may have; a write beyond that gets ENOSPC [default: no limit].
@@ -209,7 +208,7 @@ fn lines(context: &Context, counters: &MountCounters) -> Vec<String> {
     let MountCounters { opens, reads, requests, bytes, lookups, stats, lists, seconds, .. } = *counters;
     let MountCounters { writes, write_requests, bytes_written, .. } = *counters;
     let mut lines = vec![
-        format!("operation       count  in {}", report::seconds(seconds)),
+        format!("operation       count  in {}", show::seconds(seconds)),
         transfer("reads", [reads, requests, bytes], seconds),
         row("opens", opens),
         row("lookups", lookups),

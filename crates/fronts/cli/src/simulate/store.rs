@@ -10,10 +10,9 @@ use serde::Serialize;
 
 use crate::{
     Context,
-    args::{bandwidth, quantity},
+    args::quantity,
     exit,
-    load::report,
-    output::{self, columns::aligned, show},
+    output::{self, layout::aligned, show},
     store_bench::BenchReport,
 };
 
@@ -70,15 +69,15 @@ pub(super) struct StoreModelArgs {
     batch: u64,
 
     /// Time until the first byte of another host is there.
-    #[arg(long, value_name = "TIME", value_parser = quantity::parse)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     round_trip: Option<Duration>,
 
     /// Bandwidth of a host's network, which its ranks share: 25GiB/s; 0 is no limit.
-    #[arg(long, value_name = "SIZE/s", default_value = "0", value_parser = bandwidth::parse)]
+    #[arg(long, value_name = "SIZE/s", default_value = "0", value_parser = quantity::bandwidth)]
     bandwidth: u64,
 
     /// Latency of a request to the file system; shows what files would give.
-    #[arg(long, value_name = "TIME", value_parser = quantity::parse)]
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     file_latency: Option<Duration>,
 
     /// What `forebay store-bench --json` wrote; may be given several times.
@@ -349,14 +348,14 @@ fn print(context: &Context, args: &StoreModelArgs, report: &ModelReport) -> Resu
             format!("{:.1} us", of.get_us),
             format!("{:.0} us", of.batch_us),
             format!("{:.0}", of.samples_per_s),
-            report::seconds(of.epoch_s),
+            show::seconds(of.epoch_s),
         ]
     }));
     let dash = || "-".to_owned();
     rows.extend(report.files.iter().map(|of| {
         let rate = format!("{:.0}", of.samples_per_s);
         let get = format!("{:.1} us", of.get_us);
-        vec![of.what.to_owned(), dash(), dash(), dash(), get, dash(), rate, report::seconds(of.epoch_s)]
+        vec![of.what.to_owned(), dash(), dash(), dash(), get, dash(), rate, show::seconds(of.epoch_s)]
     }));
     aligned(&rows).into_iter().try_for_each(output::say)
 }

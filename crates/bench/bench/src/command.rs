@@ -1,5 +1,12 @@
 //! `forebay bench`: from the command line to the results of a run.
 
+pub(crate) mod args;
+pub(crate) mod bench_host;
+mod config_file;
+mod several;
+mod summary;
+mod vol_environment;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -13,20 +20,19 @@ use forebay::{
 use forebay_workload::{FileFormat, RankPosition, RunTimings, Split, Suite, Workload, layout, order};
 
 use crate::{
-    args::{BenchArgs, BenchCommand},
-    bench_host::BenchHost,
-    clock::unix_now_s,
-    config_file,
+    command::{
+        args::{BenchArgs, BenchCommand},
+        bench_host::BenchHost,
+    },
     engine::EngineName,
-    launch_ranks,
-    lifeline::LifelineWatch,
     progress::ProgressView,
-    rank_run::RunOptions,
+    ranks::{clock::unix_now_s, launch, lifeline::LifelineWatch, rank_run::RunOptions},
+    reading::subfiling,
     results,
     run::{RunPlace, run},
     runtime_hdf5::RuntimeHdf5,
-    several, subfiling, trace, vol_environment, worker,
-    worker_process::WorkerEnvironment,
+    trace,
+    workers::{worker, worker_process::WorkerEnvironment},
 };
 
 /// What a command came to.
@@ -93,7 +99,7 @@ pub fn bench(args: &BenchArgs, host: &BenchHost<'_>) -> Result<BenchOutcome> {
     }
     let asked = args.ranks.or(suite.mpi.as_ref().and_then(|mpi| mpi.ranks));
     if let Some(ranks) = asked.filter(|ranks| *ranks > 1 && Launcher::of_process() == Launcher::None) {
-        let code = launch_ranks::launch(ranks, &host.program, &host.arguments, &is_interrupted)?;
+        let code = launch::launch(ranks, &host.program, &host.arguments, &is_interrupted)?;
         return Ok(BenchOutcome { ranks_code: Some(code), ..BenchOutcome::default() });
     }
     // First of all: the ranks then find each other by the MPI that the library is linked to.

@@ -11,7 +11,7 @@ use forebay_workload::{
 use crate::{
     engine::{forebay_plan::ForebayPlan, hdf5::Hdf5Plan},
     generate::{GenerateSetup, GeneratedFile, Hdf5Compression, Hdf5Storage, dtypes::hdf5_types},
-    sample_reader::ReaderSetup,
+    reading::sample_reader::ReaderSetup,
 };
 
 /// What DLIO seeds its sizes with.

@@ -18,7 +18,7 @@ use forebay::{
     plan::Epoch,
 };
 
-use crate::worker::{BatchTimes, Preprocessing};
+use crate::workers::worker::{BatchTimes, Preprocessing};
 
 /// An engine's name, as users say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -5,74 +5,39 @@
 //!             files       hdf5 | forebay
 //! ```
 //!
-//! | file | idea |
+//! | module | content |
 //! |---|---|
 //! | `runtime_hdf5`, `parallel_calls` | a libhdf5 found at run time and its errors; calls of parallel builds |
-//! | `generate/` | files of every format, written under a temporary name and moved into place |
-//! | `generation_record`, `generation_lock` | what the files of a data folder were generated as; one run at a time generates there |
-//! | `sample_reader` | one sample of an HDF5 file: open, select, read, close; by a rank alone or by all together |
-//! | `parallel_access` | drivers by which ranks of an MPI job open files: MPI-IO, subfiling |
-//! | `subfiling` | files of the subfiling driver: what lies beside them, which of them are whole |
-//! | `vol_environment` | VOL connectors that a configuration names |
-//! | `shared_batches` | memory of batches that worker processes fill |
-//! | `frames`, `worker`, `worker_process` | processes that read samples or write files for a rank, and what is sent to them |
-//! | `engine/` | what reads the samples of a step: libhdf5, or forebay itself, file by file where sizes differ |
-//! | `step_maker`, `rank_orders` | the steps of an epoch as a loader makes them; what ranks know of each other's |
+//! | `generate` | files of every format, written under a temporary name and moved into place |
+//! | `reading` | one sample of an HDF5 file, by a rank alone or by all together; drivers of MPI-IO and subfiling |
+//! | `workers` | processes that read samples or write files for a rank, and what is sent to them |
+//! | `engine` | what reads the samples of a step: libhdf5, or forebay itself, file by file where sizes differ |
 //! | `dataset_files` | from a workload to its files: where they lie, how they are written and read |
-//! | `rank_run`, `clock`, `host` | one rank: what it works with, its time, its machine |
-//! | `generate_phase`, `train_phase`, `checkpoint_phase` | the phases of a rank |
-//! | `epoch_begin` | what comes before the first step of an epoch |
-//! | `cold_cache`, `trace`, `phase_trace`, `digest` | files out of the page cache; a trace in DFTracer's form, and what goes into it; a checksum of what was read |
-//! | `tier_counts`, `progress`, `interruption` | what tiers served; progress bars; Ctrl-C in a wait |
-//! | `run`, `launch_ranks`, `lifeline` | all phases, and what all ranks recorded; ranks without MPI; how child processes are made to end |
-//! | `results`, `several` | reports of runs; runs side by side, and grids of parameters |
-//! | `args`, `config_file`, `bench_host`, `command`, `summary` | `forebay bench` |
+//! | `ranks` | one rank: what it works with, its time, its machine; ranks without MPI |
+//! | `phases` | the phases of a rank: what the files of a folder were generated as, steps of an epoch, checkpoints |
+//! | `trace` | a trace in DFTracer's form |
+//! | `progress`, `interruption` | progress bars; Ctrl-C in a wait |
+//! | `run` | all phases, and what all ranks recorded |
+//! | `results` | reports of runs |
+//! | `command` | `forebay bench`: arguments, configurations, runs side by side, grids of parameters, a summary |
 
-mod args;
-mod bench_host;
-mod checkpoint_phase;
-mod clock;
-mod cold_cache;
 mod command;
-mod config_file;
 mod dataset_files;
-mod digest;
 mod engine;
-mod epoch_begin;
-mod frames;
 mod generate;
-mod generate_phase;
-mod generation_lock;
-mod generation_record;
-mod host;
 mod interruption;
-mod launch_ranks;
-mod lifeline;
-mod parallel_access;
 mod parallel_calls;
-mod phase_trace;
+mod phases;
 mod progress;
-mod rank_orders;
-mod rank_run;
+mod ranks;
+mod reading;
 mod results;
 mod run;
 mod runtime_hdf5;
-mod sample_reader;
-mod several;
-mod shared_batches;
-mod step_maker;
-mod subfiling;
-mod summary;
-mod tier_counts;
 mod trace;
-mod train_phase;
-mod vol_environment;
-mod worker;
-mod worker_process;
+mod workers;
 
-pub use args::BenchArgs;
-pub use bench_host::BenchHost;
-pub use command::{BenchOutcome, bench};
+pub use command::{BenchOutcome, args::BenchArgs, bench, bench_host::BenchHost};
 pub use engine::EngineName;
-pub use parallel_access::MpiRanks;
-pub use rank_run::{ComputeKind, PageCacheState};
+pub use ranks::rank_run::{ComputeKind, PageCacheState};
+pub use reading::parallel_access::MpiRanks;

@@ -18,14 +18,17 @@ use forebay::{
 use forebay_workload::{Mt19937, RankTimings, RunTimings, Workload};
 
 use crate::{
-    clock::{RunClock, unix_now_s},
     dataset_files,
-    digest::SampleDigest,
-    generation_record, host,
     interruption::is_interruption,
+    phases::generation_record,
     progress::ProgressView,
-    rank_run::{RankRun, RunOptions},
-    subfiling,
+    ranks::{
+        clock::{RunClock, unix_now_s},
+        digest::SampleDigest,
+        host,
+        rank_run::{RankRun, RunOptions},
+    },
+    reading::subfiling,
     trace::TraceFile,
 };
 

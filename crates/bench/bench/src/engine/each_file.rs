@@ -18,8 +18,8 @@ use super::{
     forebay_plan::{ForebayPlan, SampleAxis, counted_bytes},
 };
 use crate::{
-    sample_reader::SampleTimes,
-    worker::{BatchTimes, monotonic_ns},
+    reading::sample_reader::SampleTimes,
+    workers::worker::{BatchTimes, monotonic_ns},
 };
 
 /// Descriptions of files that are kept: they take a few kilobytes each.

@@ -21,8 +21,8 @@ use super::{
     read_log::ReadLog,
 };
 use crate::{
-    sample_reader::SampleTimes,
-    worker::{BatchTimes, monotonic_ns},
+    reading::sample_reader::SampleTimes,
+    workers::worker::{BatchTimes, monotonic_ns},
 };
 
 /// Reads by forebay.

@@ -9,12 +9,16 @@ use forebay::{
 
 use super::{StepBatch, StepReader, StepRequest};
 use crate::{
-    parallel_access::MpiIo,
+    reading::{
+        parallel_access::MpiIo,
+        sample_reader::{HyperslabReader, ReaderSetup, RecordPlace},
+    },
     runtime_hdf5::RuntimeHdf5,
-    sample_reader::{HyperslabReader, ReaderSetup, RecordPlace},
-    shared_batches::SharedBacking,
-    worker::{BatchTimes, Preprocessing, ReadTask, WorkerRole, read_samples, read_together},
-    worker_process::{OwnCommand, WorkerEnvironment, WorkerProcess},
+    workers::{
+        shared_batches::SharedBacking,
+        worker::{BatchTimes, Preprocessing, ReadTask, WorkerRole, read_samples, read_together},
+        worker_process::{OwnCommand, WorkerEnvironment, WorkerProcess},
+    },
 };
 
 /// How the samples of a split are read by libhdf5.

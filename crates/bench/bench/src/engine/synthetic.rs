@@ -9,8 +9,8 @@ use forebay::{
 
 use super::{StepBatch, StepReader, StepRequest};
 use crate::{
-    sample_reader::SampleTimes,
-    worker::{BatchTimes, monotonic_ns},
+    reading::sample_reader::SampleTimes,
+    workers::worker::{BatchTimes, monotonic_ns},
 };
 
 /// Makes batches of samples that are read from nowhere.

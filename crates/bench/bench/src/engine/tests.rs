@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     generate::{FileWriter, GenerateSetup, GeneratedFile, Hdf5Storage},
-    worker::Preprocessing,
+    workers::worker::Preprocessing,
 };
 
 const SIDE: u64 = 64;

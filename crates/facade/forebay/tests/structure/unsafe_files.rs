@@ -13,7 +13,10 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/facade/forebay/examples/limits/mapped.rs", "maps files of the benchmark"),
     ("crates/facade/forebay/tests/peer_tier_fork.rs", "forks, to test what a child process reads"),
     ("crates/bench/bench/src/parallel_calls.rs", "calls functions that parallel builds of libhdf5 have"),
-    ("crates/bench/bench/src/shared_batches.rs", "lends memory that worker processes fill by address"),
+    (
+        "crates/bench/bench/src/workers/shared_batches.rs",
+        "lends memory that worker processes fill by address",
+    ),
     ("crates/engine/filter/src/weave.rs", "calls instructions by their names"),
     ("crates/engine/container/src/values/native/swap.rs", "uses instructions that not every processor has"),
     ("crates/engine/transform/src/row_floats.rs", "uses instructions that not every processor has"),

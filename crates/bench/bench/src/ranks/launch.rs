@@ -4,7 +4,7 @@ use std::{ffi::OsString, net::TcpListener, process::Command};
 
 use forebay::{Error, Result};
 
-use crate::{clock::unix_now_s, lifeline::Lifeline};
+use crate::ranks::{clock::unix_now_s, lifeline::Lifeline};
 
 /// Runs the same command on `ranks` processes, and gives the highest of their exit codes.
 ///

@@ -15,7 +15,7 @@ pub(crate) struct RunClock {
 impl RunClock {
     /// The clock of a run that began at `started_unix_s`, in seconds since 1970 by rank 0.
     pub(crate) fn since(started_unix_s: f64) -> Self {
-        let (made, made_ns) = (Instant::now(), crate::worker::monotonic_ns());
+        let (made, made_ns) = (Instant::now(), crate::workers::worker::monotonic_ns());
         Self { offset_s: (unix_now_s() - started_unix_s).max(0.0), made, made_ns }
     }
 

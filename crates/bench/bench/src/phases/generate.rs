@@ -19,15 +19,16 @@ use serde_json::json;
 use crate::{
     dataset_files,
     generate::{FileWriter, GenerateSetup, GeneratedFile, GeneratedState, SampleShare},
-    generation_lock::GenerationLock,
-    generation_record,
     interruption::interrupted,
-    rank_run::RankRun,
+    phases::{generation_lock::GenerationLock, generation_record},
+    ranks::rank_run::RankRun,
+    reading::subfiling,
     runtime_hdf5::RuntimeHdf5,
-    subfiling,
     trace::{TraceEvent, arguments},
-    worker::WorkerRole,
-    worker_process::{OwnCommand, WorkerEnvironment, WorkerProcess},
+    workers::{
+        worker::WorkerRole,
+        worker_process::{OwnCommand, WorkerEnvironment, WorkerProcess},
+    },
 };
 
 impl RankRun<'_> {

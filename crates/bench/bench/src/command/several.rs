@@ -14,7 +14,11 @@ use forebay_workload::{
 };
 use serde_json::json;
 
-use crate::{args::SweepArgs, bench_host::BenchHost, config_file, lifeline::Lifeline, results};
+use crate::{
+    command::{args::SweepArgs, bench_host::BenchHost, config_file},
+    ranks::lifeline::Lifeline,
+    results,
+};
 
 /// Compares the runs at `paths` with the first of them, as text or JSON; a page of all goes to `html`.
 pub(crate) fn compare(paths: &[PathBuf], html: Option<&Path>, is_json: bool) -> Result<String> {

@@ -14,12 +14,14 @@ use forebay::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    frames::{SentError, receive, send},
     generate::{FileWriter, GenerateSetup, GeneratedFile},
     interruption::GLANCE,
+    reading::sample_reader::{HyperslabReader, ReaderSetup, RecordPlace, SampleTimes},
     runtime_hdf5::RuntimeHdf5,
-    sample_reader::{HyperslabReader, ReaderSetup, RecordPlace, SampleTimes},
-    shared_batches::{SharedPlace, WorkerMemory},
+    workers::{
+        frames::{SentError, receive, send},
+        shared_batches::{SharedPlace, WorkerMemory},
+    },
 };
 
 /// What a worker is for: the first message that it is sent.

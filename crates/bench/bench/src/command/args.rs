@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use crate::{
     engine::EngineName,
-    parallel_access::MpiRanks,
-    rank_run::{ComputeKind, PageCacheState},
+    ranks::rank_run::{ComputeKind, PageCacheState},
+    reading::parallel_access::MpiRanks,
 };
 
 const EXAMPLES: &str = "\

@@ -19,7 +19,7 @@ use forebay_workload::{
 };
 use serde_json::json;
 
-use crate::{interruption::is_interruption, progress::PhaseBar, rank_run::RankRun};
+use crate::{interruption::is_interruption, progress::PhaseBar, ranks::rank_run::RankRun};
 
 /// Tensors are written and read in pieces of this length.
 const PIECE: usize = 8 << 20;

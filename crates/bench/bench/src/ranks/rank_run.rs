@@ -19,14 +19,13 @@ use forebay::{
 use forebay_workload::{Mt19937, RankPosition, RankTimings, TimeDistribution, Workload};
 
 use crate::{
-    clock::RunClock,
-    digest::SampleDigest,
     engine::EngineName,
     interruption::{GLANCE, interrupted},
-    parallel_access::{MpiIo, MpiRanks},
     progress::ProgressView,
+    ranks::{clock::RunClock, digest::SampleDigest},
+    reading::parallel_access::{MpiIo, MpiRanks},
     trace::TraceFile,
-    worker_process::{OwnCommand, WorkerEnvironment},
+    workers::worker_process::{OwnCommand, WorkerEnvironment},
 };
 
 /// How simulated computation passes its time.

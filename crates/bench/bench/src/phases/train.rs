@@ -27,12 +27,10 @@ use crate::{
         EngineName, StepReader, forebay_files::open_reader, hdf5::Hdf5StepReader, synthetic::SyntheticReader,
     },
     interruption::{GLANCE, interrupted, is_interruption},
-    parallel_access::MpiIo,
-    rank_orders::RankOrders,
-    rank_run::RankRun,
-    step_maker::StepMaker,
-    tier_counts,
-    worker::BatchTimes,
+    phases::{rank_orders::RankOrders, step_maker::StepMaker, tier_counts},
+    ranks::rank_run::RankRun,
+    reading::parallel_access::MpiIo,
+    workers::worker::BatchTimes,
 };
 
 /// What reads training and evaluation, while it lives.
@@ -325,8 +323,9 @@ impl RankRun<'_> {
                 block.latency.record(Duration::from_nanos(took_ns));
             }
         }
-        let sum =
-            |of: fn(&crate::sample_reader::SampleTimes) -> u64| times.samples.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&crate::reading::sample_reader::SampleTimes) -> u64| {
+            times.samples.iter().map(of).sum::<u64>()
+        };
         let timings = StepTimings {
             load_s,
             compute_s,

@@ -12,9 +12,10 @@ use forebay::{
 use forebay_workload::{EpochOrder, FileFormat, LoaderKind, Split};
 
 use crate::{
-    cold_cache, dataset_files,
+    dataset_files,
     interruption::{GLANCE, interrupted},
-    rank_run::{PageCacheState, RankRun},
+    phases::cold_cache,
+    ranks::rank_run::{PageCacheState, RankRun},
 };
 
 /// From so many samples on, their order is made aside.

@@ -8,7 +8,7 @@ use forebay_workload::{
     config::{self, ConfigOptions, ConfigSyntax},
 };
 
-use crate::args::BenchArgs;
+use crate::command::args::BenchArgs;
 
 /// The suite that `args` name.
 pub(crate) fn suite(args: &BenchArgs) -> Result<Suite> {

@@ -14,8 +14,8 @@ use forebay_workload::{EpochOrder, Mt19937, TimeDistribution};
 
 use crate::{
     engine::{StepReader, StepRequest},
-    rank_orders::RankOrders,
-    worker::{BatchTimes, Preprocessing},
+    phases::rank_orders::RankOrders,
+    workers::worker::{BatchTimes, Preprocessing},
 };
 
 /// Makes the batches of one epoch by a [`StepReader`].

@@ -10,7 +10,7 @@ use std::{
 use forebay::{Error, Result};
 use forebay_workload::VolChoice;
 
-use crate::bench_host::BenchHost;
+use crate::command::bench_host::BenchHost;
 
 /// Has this process go on with the variables that `vol` asks for: it starts itself anew, as libraries that are to be preloaded and
 /// folders of libraries are looked at when a process begins. Nothing happens where they are set already.

@@ -17,7 +17,7 @@ use forebay_libhdf5::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    parallel_access::MpiIo,
+    reading::parallel_access::MpiIo,
     runtime_hdf5::{RuntimeHdf5, c_name, c_path},
 };
 

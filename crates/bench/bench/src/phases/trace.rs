@@ -4,10 +4,10 @@ use forebay_workload::{Split, StepTimings};
 use serde_json::json;
 
 use crate::{
-    rank_run::RankRun,
+    phases::train::StepPlace,
+    ranks::rank_run::RankRun,
     trace::{TraceEvent, arguments},
-    train_phase::StepPlace,
-    worker::BatchTimes,
+    workers::worker::BatchTimes,
 };
 
 impl RankRun<'_> {

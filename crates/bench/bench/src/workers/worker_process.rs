@@ -18,9 +18,11 @@ use rustix::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    frames::{receive, send},
     interruption::{GLANCE, interrupted},
-    worker::{WorkerAnswer, WorkerRole},
+    workers::{
+        frames::{receive, send},
+        worker::{WorkerAnswer, WorkerRole},
+    },
 };
 
 /// The command line by which this program starts its workers and ranks: the program, then what makes it a worker.

@@ -20,7 +20,7 @@ pub use self::{
     machine::{Capacity, Machine, ThisMachine},
     suitability::{Candidate, Suitability},
 };
-use crate::tier::TierConfig;
+use crate::config::tier::TierConfig;
 use forebay_source::Mounts;
 
 /// Folders that sites give to node-local disks; a `*` at the end stands for anything.

@@ -1,12 +1,19 @@
 //! The configuration: where the data lie, which tiers hold copies, how copies are placed, and where written bytes wait.
 
+pub(crate) mod amount;
+pub(crate) mod fast_place;
+pub(crate) mod hdf5_config;
+pub(crate) mod policy;
+pub(crate) mod stage_config;
+pub(crate) mod tier;
+
 use forebay_source::Locator;
 use forebay_tier::{AHEAD_BYTES, BLOCK_BYTES, THREADS};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hdf5_config::Hdf5Config, names::spelled_out, policy::PolicyName, stage_config::StageConfig,
-    tier::TierConfig,
+    config::{hdf5_config::Hdf5Config, policy::PolicyName, stage_config::StageConfig, tier::TierConfig},
+    names::spelled_out,
 };
 
 /// The configuration, as plain data.

@@ -8,8 +8,8 @@ use forebay_tier::{
     DiskOptions, DiskTier, ForesightHandle, LeftOutTier, MemoryTier, Placement, Policy, Ranking, Tier, Tiered,
 };
 
-use crate::{
-    config::Config,
+use crate::config::{
+    Config,
     tier::{DiskConfig, TierConfig},
 };
 
@@ -112,7 +112,7 @@ mod tests {
     use forebay_tier::BuiltinPolicy;
 
     use super::*;
-    use crate::amount::Amount;
+    use crate::config::amount::Amount;
 
     #[test]
     fn tiers_are_made_as_configured_and_none_where_none_are() {

@@ -1,5 +1,17 @@
 //! The settings in force: flags over the environment over a file over defaults.
 
+mod cache_vol;
+mod file;
+mod find;
+mod given;
+mod hdf5_table;
+mod layers;
+mod print;
+pub(crate) mod setting;
+mod stage_table;
+pub(crate) mod table;
+pub(crate) mod value_origin;
+
 use std::{
     collections::BTreeMap,
     env,
@@ -9,8 +21,9 @@ use std::{
 use forebay_process::{Error, Result};
 
 use crate::{
-    cache_vol, config::Config, environment::Environment, file, find, layers::Layers, print,
-    setting::Overrides, value_origin::ValueOrigin,
+    config::Config,
+    environment::Environment,
+    settings::{layers::Layers, setting::Overrides, value_origin::ValueOrigin},
 };
 
 /// The configuration in force, and where each value of it comes from.

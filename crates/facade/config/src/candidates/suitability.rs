@@ -10,7 +10,7 @@ use super::{
     device::{self, Device},
     machine::{Capacity, Machine},
 };
-use crate::tier::DiskConfig;
+use crate::config::tier::DiskConfig;
 
 /// Less is not worth a tier.
 const LEAST_QUOTA: u64 = 1 << 30;

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, path::Path};
 
 use crate::{
-    config::Config, environment::literal, setting::quoted, table, tier::TierConfig, value_origin::ValueOrigin,
+    config::{Config, tier::TierConfig},
+    environment::literal,
+    settings::{setting::quoted, table, value_origin::ValueOrigin},
 };
 
 /// One line: what is set, and where it comes from.

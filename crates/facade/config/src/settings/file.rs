@@ -9,13 +9,15 @@ use toml::{
 };
 
 use crate::{
+    config::tier::{DISK_QUOTA, DiskConfig, KINDS, MEMORY_QUOTA, TierConfig, folder, without_path},
     environment::Environment,
-    find::Text,
-    given::{GivenValue, wrong},
-    layers::{Layers, TierSetting},
-    table,
-    tier::{DISK_QUOTA, DiskConfig, KINDS, MEMORY_QUOTA, TierConfig, folder, without_path},
-    value_origin::ValueOrigin,
+    settings::{
+        find::Text,
+        given::{GivenValue, wrong},
+        layers::{Layers, TierSetting},
+        table,
+        value_origin::ValueOrigin,
+    },
 };
 
 /// Puts what the file says below what is in `layers`; a relative origin lies in the file's folder.

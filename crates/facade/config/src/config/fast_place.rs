@@ -6,8 +6,8 @@ use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{
+    config::tier::folder,
     environment::{Environment, literal},
-    tier::folder,
 };
 
 /// The word for memory.

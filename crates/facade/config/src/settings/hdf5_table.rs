@@ -6,12 +6,12 @@ use forebay_process::{Error, ErrorKind, Result, size};
 use toml::de::DeValue;
 
 use crate::{
+    config::{fast_place::FastPlace, hdf5_config::PrestageMode, tier::folder},
     environment::{Environment, literal},
-    fast_place::FastPlace,
-    given::{GivenValue, wrong},
-    hdf5_config::PrestageMode,
-    setting::{Setting, put, quoted},
-    tier::folder,
+    settings::{
+        given::{GivenValue, wrong},
+        setting::{Setting, put, quoted},
+    },
 };
 
 /// Which HDF5 files are managed, and how.

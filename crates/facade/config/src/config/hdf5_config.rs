@@ -5,7 +5,7 @@ use std::{path::PathBuf, str::FromStr};
 use forebay_process::{Error, Result, suggest::unknown};
 use serde::{Deserialize, Serialize};
 
-use crate::{amount::Amount, fast_place::FastPlace, policy::PolicyName};
+use crate::config::{amount::Amount, fast_place::FastPlace, policy::PolicyName};
 
 /// What the HDF5 plug-ins do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

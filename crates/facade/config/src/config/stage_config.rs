@@ -6,7 +6,7 @@ use forebay_process::{Error, Result, ledger};
 use forebay_stage::{AreaPlace, AreaSettings};
 use serde::{Deserialize, Serialize};
 
-use crate::{
+use crate::config::{
     amount::Amount,
     fast_place::FastPlace,
     tier::{DISK_QUOTA, DiskConfig},

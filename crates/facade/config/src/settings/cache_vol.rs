@@ -19,10 +19,7 @@ use forebay_process::{Error, ErrorKind, Result, size, suggest::unknown};
 
 use crate::{
     environment::{Environment, literal},
-    given::GivenValue,
-    layers::Layers,
-    table,
-    value_origin::ValueOrigin,
+    settings::{given::GivenValue, layers::Layers, table, value_origin::ValueOrigin},
 };
 
 const SCOPE: &str = "HDF5_CACHE_STORAGE_SCOPE";

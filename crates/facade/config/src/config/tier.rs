@@ -9,7 +9,7 @@ use forebay_process::{Error, ErrorKind, Result, suggest::unknown};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    amount::Amount,
+    config::amount::Amount,
     environment::{Environment, expand, literal},
 };
 

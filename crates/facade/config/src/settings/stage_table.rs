@@ -4,9 +4,11 @@ use forebay_process::{Error, ErrorKind, Result, size};
 use toml::de::DeValue;
 
 use crate::{
-    fast_place::FastPlace,
-    given::GivenValue,
-    setting::{Setting, put, quoted, threads},
+    config::fast_place::FastPlace,
+    settings::{
+        given::GivenValue,
+        setting::{Setting, put, quoted, threads},
+    },
 };
 
 /// Where written bytes wait, and how they get to their destinations.

@@ -6,9 +6,11 @@ use forebay_process::{Error, ErrorKind, Result, size};
 
 use crate::{
     environment::{Environment, expand, literal},
-    hdf5_table::HDF5,
-    setting::{Overrides, Setting, put, quoted, threads},
-    stage_table::STAGE,
+    settings::{
+        hdf5_table::HDF5,
+        setting::{Overrides, Setting, put, quoted, threads},
+        stage_table::STAGE,
+    },
 };
 
 /// The variable for tiers, with commas between.

@@ -5,15 +5,19 @@ use std::collections::BTreeMap;
 use forebay_process::Result;
 
 use crate::{
-    amount::Amount,
-    config::Config,
+    config::{
+        Config,
+        amount::Amount,
+        tier::{DiskWords, TierConfig},
+    },
     environment::Environment,
-    find::NONE,
-    given::GivenValue,
-    setting::{Overrides, Setting},
-    table,
-    tier::{DiskWords, TierConfig},
-    value_origin::ValueOrigin,
+    settings::{
+        find::NONE,
+        given::GivenValue,
+        setting::{Overrides, Setting},
+        table,
+        value_origin::ValueOrigin,
+    },
 };
 
 /// What the flag and the variable for tiers are called.

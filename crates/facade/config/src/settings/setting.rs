@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use forebay_process::{Error, ErrorKind, Result};
 use toml::Value;
 
-use crate::{config::Config, environment::Environment, given::GivenValue};
+use crate::{config::Config, environment::Environment, settings::given::GivenValue};
 
 /// What flags or the arguments of a call say: text that is not yet understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

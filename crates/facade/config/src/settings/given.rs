@@ -3,7 +3,7 @@
 use forebay_process::{Error, ErrorKind, Result, size, suggest::unknown};
 use toml::de::DeValue;
 
-use crate::amount::Amount;
+use crate::config::amount::Amount;
 
 /// A value as it is given.
 #[derive(Clone, Copy, Debug)]

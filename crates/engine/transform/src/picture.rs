@@ -1,11 +1,13 @@
 //! Pictures of any size, as files have them, to pictures of one size.
 
+mod resample;
+
 use forebay_filter::image::{Size, decode_colour};
 use forebay_process::Result;
 
 use crate::{
     draw::{Draw, DrawKind},
-    resample::{CHANNELS, NewLen, PixelBox, resample},
+    picture::resample::{CHANNELS, NewLen, PixelBox, resample},
     spec::{ChannelPlace, PictureCrop},
 };
 

@@ -1,14 +1,19 @@
 //! What is done to one field, checked against what is known of it before the first batch.
 
+pub(crate) mod checks;
+pub(crate) mod step;
+
 use forebay_container::{Dtype, Number, cf::ValueKind};
 use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
-    checks::{StepChecks, axis_of},
     field_form::FieldForm,
     picture::PictureStep,
+    program::{
+        checks::{StepChecks, axis_of},
+        step::{AxisMove, EndType, MoveKind, ValueOp},
+    },
     spec::{TransformOp, TransformedField},
-    step::{AxisMove, EndType, MoveKind, ValueOp},
 };
 
 /// What is done to one field.

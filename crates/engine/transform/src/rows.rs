@@ -1,9 +1,16 @@
 //! What is done to a row, by kind: moved as it is, cast, computed, or made a row of zeros and a one.
 
+pub(crate) mod axis_runs;
+pub(crate) mod layout;
+pub(crate) mod row_floats;
+mod single;
+#[cfg(target_arch = "x86_64")]
+mod wide;
+
 use forebay_container::{Number, cast::Cast};
 use forebay_process::{Error, ErrorKind, Result};
 
-use crate::{
+use crate::rows::{
     axis_runs::AxisRuns,
     row_floats::{FloatRows, PartPlace, RowScratch},
 };

@@ -1,16 +1,21 @@
 //! Statistics of fields: what is asked, what is known of one batch, and what comes out of all.
 
+pub(crate) mod measured;
+mod moments;
+mod value_histogram;
+
 use forebay_batch::FieldArray;
 use forebay_container::{Number, cast::Cast};
 use forebay_process::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    checks::axis_of,
     field_form::FieldForm,
-    moments::{Moments, PairwiseMoments},
-    program::place_of,
-    value_histogram::ValueHistogram,
+    program::{checks::axis_of, place_of},
+    statistics::{
+        moments::{Moments, PairwiseMoments},
+        value_histogram::ValueHistogram,
+    },
 };
 
 /// Which statistics are wanted.

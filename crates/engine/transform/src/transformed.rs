@@ -9,10 +9,9 @@ use forebay_plan::SetIdentity;
 use forebay_process::{Error, ErrorKind, Grant, Result, ledger};
 
 use crate::{
+    field::{narrowed::Narrowing, run_field::BatchSlots},
     field_form::FieldForm,
-    narrowed::Narrowing,
     program::{FieldProgram, place_of},
-    run_field::BatchSlots,
     spec::TransformSpec,
 };
 

@@ -5,8 +5,8 @@ use std::{ffi::OsString, path::PathBuf};
 use forebay_process::{Error, Result};
 
 use crate::{
-    config::Config, environment::Environment, hdf5_config::PrestageMode, info_text,
-    managed_paths::ManagedPaths, setting::Overrides, settings::Settings,
+    config::Config, environment::Environment, config::hdf5_config::PrestageMode, info_text,
+    managed_paths::ManagedPaths, settings::{Settings, setting::Overrides},
 };
 
 /// The settings of both plug-ins.
@@ -53,7 +53,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::fast_place::FastPlace;
+    use crate::config::fast_place::FastPlace;
 
     fn of(variables: &[(&str, &str)]) -> Result<PluginSettings> {
         let get = |name: &str| {

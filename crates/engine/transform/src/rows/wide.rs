@@ -179,7 +179,7 @@ mod tests {
                 assert!(unsafe { stream_normalized(number, from, to, by(is_half)) });
                 store_fence();
                 let mut values = vec![0; 4 * count];
-                crate::single::normalize(number, from, &mut values, (3.5, 1.75));
+                crate::rows::single::normalize(number, from, &mut values, (3.5, 1.75));
                 let one_by_one: Vec<u8> = if is_half {
                     let floats = values.as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes));
                     floats.flat_map(|float| f16::from_f32(float).to_ne_bytes()).collect()
@@ -195,7 +195,12 @@ mod tests {
     fn floats_as(number: Number, count: usize) -> Vec<u8> {
         let floats: Vec<f32> = (0..count).map(|at| (at * 37 % 251) as f32 * 0.75 - 60.0).collect();
         let mut bytes = vec![0; count * number.size()];
-        crate::single::store(number, &floats, &mut bytes, &mut [f16::ZERO; crate::single::STRETCH]);
+        crate::rows::single::store(
+            number,
+            &floats,
+            &mut bytes,
+            &mut [f16::ZERO; crate::rows::single::STRETCH],
+        );
         bytes
     }
 

@@ -4,14 +4,18 @@ use forebay_container::{Number, cast::Cast};
 use forebay_process::Result;
 
 use crate::{
-    axis_runs::AxisRuns,
     draw::{Draw, DrawKind},
-    layout::RowLayout,
-    program::FieldProgram,
-    row_floats::{FloatRows, FloatStep, RowScratch, STREAMED},
-    rows::RowWork,
+    program::{
+        FieldProgram,
+        step::{AxisMove, EndType, MoveKind, ValueOp},
+    },
+    rows::{
+        RowWork,
+        axis_runs::AxisRuns,
+        layout::RowLayout,
+        row_floats::{FloatRows, FloatStep, RowScratch, STREAMED},
+    },
     spec::CropPlace,
-    step::{AxisMove, EndType, MoveKind, ValueOp},
 };
 
 /// A source whose elements have one type.

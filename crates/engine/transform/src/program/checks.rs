@@ -3,7 +3,7 @@
 use forebay_container::Number;
 use forebay_process::{Error, Result};
 
-use crate::{field_form::FieldForm, spec::PictureCrop, step::EndType};
+use crate::{field_form::FieldForm, program::step::EndType, spec::PictureCrop};
 
 /// The longest side of a picture that comes out.
 const LONGEST_SIDE: u64 = 1 << 15;

@@ -4,7 +4,11 @@
 use forebay_batch::FieldArray;
 use forebay_container::cast::Cast;
 
-use crate::{field_form::FieldForm, piece, program::FieldProgram, step::EndType};
+use crate::{
+    field::piece,
+    field_form::FieldForm,
+    program::{FieldProgram, step::EndType},
+};
 
 /// A cast to numbers that take no more bytes.
 #[derive(Clone, Copy, Debug)]

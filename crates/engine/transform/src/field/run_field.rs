@@ -5,9 +5,9 @@ use forebay_container::{Number, cf::ValueKind};
 use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
+    field::piece::{PieceSource, SourcePiece},
     field_form::FieldForm,
     picture::{PictureScratch, PictureStep},
-    piece::{PieceSource, SourcePiece},
     program::FieldProgram,
 };
 

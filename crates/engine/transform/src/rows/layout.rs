@@ -1,6 +1,6 @@
 //! How the elements of a sample are walked: the longest rows that lie together both in the source and in what comes out.
 
-use crate::step::{AxisMove, ValueOp};
+use crate::program::step::{AxisMove, ValueOp};
 
 /// How elements are walked. Axes are those of the source.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl RowLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::MoveKind;
+    use crate::program::step::MoveKind;
 
     fn flip(axis: usize) -> AxisMove {
         AxisMove { axis, from_end: 1, key: 0, kind: MoveKind::Flip { probability: 0.5 } }

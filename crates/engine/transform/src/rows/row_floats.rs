@@ -8,9 +8,11 @@ use forebay_container::Number;
 use half::f16;
 
 use crate::{
-    layout::RowLayout,
-    single::{self, STRETCH},
-    step::ValueOp,
+    program::step::ValueOp,
+    rows::{
+        layout::RowLayout,
+        single::{self, STRETCH},
+    },
 };
 
 /// How the values of rows are computed.
@@ -86,7 +88,7 @@ pub(crate) struct RowScratch {
 #[cfg(target_arch = "x86_64")]
 impl Drop for RowScratch {
     fn drop(&mut self) {
-        crate::wide::store_fence();
+        crate::rows::wide::store_fence();
     }
 }
 
@@ -136,9 +138,9 @@ impl FloatRows {
     ) {
         let is_half = self.to == Number::F16;
         if let (false, Some((mean, std))) = (is_reversed, self.only_normalize(outer)) {
-            let by = crate::wide::Normalized { mean, std, is_half };
+            let by = crate::rows::wide::Normalized { mean, std, is_half };
             let is_float = is_half || self.to == Number::F32;
-            if self.is_streamed && is_float && crate::wide::stream_normalized(self.from, from, to, by) {
+            if self.is_streamed && is_float && crate::rows::wide::stream_normalized(self.from, from, to, by) {
                 return;
             } else if self.to == Number::F32 {
                 return single::normalize(self.from, from, to, (mean, std));
@@ -146,7 +148,7 @@ impl FloatRows {
         }
         self.run_plain(from, to, at, outer, is_reversed, scratch, |number, values, to, halves| {
             if is_half {
-                crate::wide::store_halves(values, to)
+                crate::rows::wide::store_halves(values, to)
             } else {
                 single::store(number, values, to, halves)
             }

@@ -11,7 +11,11 @@ use std::{
 use forebay_process::{Error, Result};
 use forebay_store::{ShardMemory, Wait};
 
-use crate::{MpiComm, abi::MpiHandle, pending::int, ranks::Ranks};
+use crate::{
+    calls::{pending::int, ranks::Ranks},
+    comm::MpiComm,
+    library::abi::MpiHandle,
+};
 
 /// A window whose every get is an epoch of its own.
 pub struct LockingWindow {

@@ -11,14 +11,13 @@ use forebay_process::{Error, Result};
 use forebay_store::{Comm, CommThreads, NodeLink, ShardMemory, Wait, Window};
 
 use crate::{
-    abi::MpiHandle,
-    find, hosts,
-    library::MpiLibrary,
-    lifetime,
-    ranks::{CollectiveCalls, Ranks},
-    rma::RemoteWindow,
-    window::MpiWindow,
-    window_use::WindowUse,
+    calls::{
+        hosts, lifetime,
+        ranks::{CollectiveCalls, Ranks},
+        window_use::WindowUse,
+    },
+    library::{MpiLibrary, abi::MpiHandle, find},
+    window::{MpiWindow, rma::RemoteWindow},
 };
 
 /// How ranks of an MPI job work together; the same on every rank.

@@ -8,7 +8,7 @@ use std::{
 use forebay_process::Result;
 use forebay_store::{Comm, CommThreads, ShardMemory, Wait, Window, gone};
 
-use crate::{lifetime, stall::RankWatch};
+use crate::calls::{lifetime, stall::RankWatch};
 
 /// A communicator whose ranks an MPI launcher started, but whose bytes and messages travel without MPI.
 ///

@@ -1,5 +1,9 @@
 //! The one MPI library of this process.
 
+pub(crate) mod abi;
+pub(crate) mod ffi;
+pub(crate) mod find;
+
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -8,10 +12,9 @@ use std::{
 
 use forebay_process::{Error, ErrorKind, Result};
 
-use crate::{
+use crate::library::{
     abi::{MpiAbi, MpiHandle},
     ffi::LoadedMpi,
-    find,
 };
 
 /// An MPI library, found at run time and loaded for as long as the process lives.

@@ -1,5 +1,8 @@
 //! The shards of all ranks: those of this host by loads, those of others by gets of MPI.
 
+mod remote_gets;
+pub(crate) mod rma;
+
 use std::{
     fmt,
     sync::{
@@ -11,9 +14,12 @@ use std::{
 use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::{ShardMemory, Wait, Window, WindowRead};
 
-use crate::{ranks::Ranks, remote_gets::RemoteGets, rma::RemoteWindow, window_use::WindowUse};
+use crate::{
+    calls::{ranks::Ranks, window_use::WindowUse},
+    window::{remote_gets::RemoteGets, rma::RemoteWindow},
+};
 
-/// A window over the ranks of an [`MpiComm`](crate::MpiComm).
+/// A window over the ranks of an [`MpiComm`](crate::comm::MpiComm).
 pub(crate) struct MpiWindow {
     pub(crate) ranks: Arc<Ranks>,
     /// Of ranks of this host.

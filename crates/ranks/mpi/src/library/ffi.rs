@@ -11,7 +11,7 @@ use std::{
 use forebay_process::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-use crate::abi::{MpiAbi, MpiConstants, MpiHandle};
+use crate::library::abi::{MpiAbi, MpiConstants, MpiHandle};
 
 /// What MPI calls when an attribute is deleted: communicator, key, value, extra state.
 pub(crate) type DeleteCallback = unsafe extern "C" fn(MpiHandle, c_int, *mut c_void, *mut c_void) -> c_int;

@@ -13,12 +13,14 @@ use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::{Wait, WindowRead, gone};
 
 use crate::{
-    abi::MpiHandle,
-    polling::Polling,
-    ranks::Ranks,
-    slab::{GetOutcome, Part, SLAB_LEN, SlabOfGets},
-    stall::CallTarget,
-    window_use::WindowUse,
+    calls::{
+        polling::Polling,
+        ranks::Ranks,
+        slab::{GetOutcome, Part, SLAB_LEN, SlabOfGets},
+        stall::CallTarget,
+        window_use::WindowUse,
+    },
+    library::abi::MpiHandle,
 };
 
 /// Slabs that one call has in flight: one is copied while the other is fetched.

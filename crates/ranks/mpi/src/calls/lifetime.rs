@@ -17,11 +17,11 @@ use forebay_process::{Error, ErrorKind, ProcessIdentity, Result, current_process
 use forebay_store::{ShardMemory, Wait};
 
 use crate::{
-    abi::MpiHandle,
-    ffi::LoadedMpi,
-    library::MpiLibrary,
-    stall::{CallLimit, RankWatch, end_process, watched},
-    window_use::WindowUse,
+    calls::{
+        stall::{CallLimit, RankWatch, end_process, watched},
+        window_use::WindowUse,
+    },
+    library::{MpiLibrary, abi::MpiHandle, ffi::LoadedMpi},
 };
 
 /// What MPI still has of this process, by the order in which it was made, which is the same on every rank.

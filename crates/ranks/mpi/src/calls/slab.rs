@@ -14,10 +14,11 @@ use std::{
 use forebay_process::{Error, ErrorKind, Result};
 
 use crate::{
-    abi::MpiHandle,
-    ffi::LoadedMpi,
-    pending::{int, test},
-    window_use::WindowUse,
+    calls::{
+        pending::{int, test},
+        window_use::WindowUse,
+    },
+    library::{abi::MpiHandle, ffi::LoadedMpi},
 };
 
 /// Bytes of a slab: a batch of 128 samples of 8 KiB fits four times, and a long sample is fetched in parts, two at a time.

@@ -6,7 +6,7 @@ use std::{ffi::c_int, mem::ManuallyDrop, ptr};
 
 use forebay_process::{Error, Result};
 
-use crate::{abi::MpiHandle, ffi::LoadedMpi};
+use crate::library::{abi::MpiHandle, ffi::LoadedMpi};
 
 /// A non-blocking call that was started.
 ///

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use forebay_process::{Error, Result};
 use forebay_store::Wait;
 
-use crate::polling::Polling;
+use crate::calls::polling::Polling;
 
 /// Whether a window is open, and what is under way in it.
 #[derive(Debug, Default)]

@@ -14,14 +14,15 @@ use forebay_process::{Error, ErrorKind, ProcessIdentity, Result, current_process
 use forebay_store::{CommThreads, Wait, gone};
 
 use crate::{
-    abi::MpiHandle,
-    ffi::LoadedMpi,
-    lifetime,
-    losses::RankLosses,
-    pending::PendingCall,
-    polling::Polling,
-    slabs::GetSlabs,
-    stall::{self, CallLimit, CallTarget, RankWatch},
+    calls::{
+        lifetime,
+        losses::RankLosses,
+        pending::PendingCall,
+        polling::Polling,
+        slabs::GetSlabs,
+        stall::{self, CallLimit, CallTarget, RankWatch},
+    },
+    library::{abi::MpiHandle, ffi::LoadedMpi},
 };
 
 /// A communicator of our own, and what its windows share with it.

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::OnceLock};
 use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::{NodeLink, gone};
 
-use crate::{lifetime, stall::RankWatch};
+use crate::calls::{lifetime, stall::RankWatch};
 
 /// Losses of a communicator, none of which is ever taken back.
 pub(crate) struct RankLosses {

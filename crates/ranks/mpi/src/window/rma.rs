@@ -10,7 +10,10 @@ use std::{
 use forebay_process::{Error, ErrorKind, Result};
 use forebay_store::ShardMemory;
 
-use crate::{abi::MpiHandle, lifetime, ranks::Ranks, window_use::WindowUse};
+use crate::{
+    calls::{lifetime, ranks::Ranks, window_use::WindowUse},
+    library::abi::MpiHandle,
+};
 
 /// A window of MPI over the shards of all ranks.
 #[derive(Debug)]

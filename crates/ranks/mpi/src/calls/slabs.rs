@@ -8,8 +8,8 @@ use std::{
 use forebay_process::Result;
 
 use crate::{
-    ffi::LoadedMpi,
-    slab::{GetSlab, SlabOfGets},
+    calls::slab::{GetSlab, SlabOfGets},
+    library::ffi::LoadedMpi,
 };
 
 /// Slabs that are kept for later gets, 32 MiB of each communicator.

@@ -10,9 +10,12 @@
 //! Both codes are over both nonces, both ranks and the purpose, and begin with the role: what is overheard is of no use in
 //! another connection, nor sent back in the same.
 
+pub(crate) mod code;
+pub(crate) mod secret;
+
 use forebay_process::{Error, ErrorKind, Result};
 
-use crate::{
+use crate::handshake::{
     code::{CODE_LEN, hmac_sha256, is_same_code},
     secret::{JobKey, random_bytes},
 };
@@ -121,7 +124,7 @@ mod tests {
     use forebay_store::JobName;
 
     use super::*;
-    use crate::secret::Secret;
+    use crate::handshake::secret::Secret;
 
     fn key(secret: u8, job: &str) -> JobKey {
         Secret::from_bytes(vec![secret; 32]).expect("a secret").key_of(&JobName::new(job), &[0; 32])

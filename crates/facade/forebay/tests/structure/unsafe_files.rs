@@ -102,8 +102,11 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/ranks/store/src/comm/node_link/peer_user.rs", "asks a socket which user is at its other end"),
     ("crates/ranks/store/src/comm/rank_states.rs", "reads and writes atomics that other processes map"),
     ("crates/ranks/store/tests/support/ranks.rs", "forks, to test what a child process reads"),
-    ("crates/ranks/tcp/src/answer.rs", "sends memory that other processes map by address"),
-    ("crates/ranks/tcp/src/loss_watch.rs", "asks a socket what its system knows of the connection"),
+    ("crates/ranks/tcp/src/reads/answer.rs", "sends memory that other processes map by address"),
+    (
+        "crates/ranks/tcp/src/connection/loss_watch.rs",
+        "asks a socket what its system knows of the connection",
+    ),
     ("crates/engine/tier/tests/fork.rs", "forks, to test what a child process reads"),
     ("crates/engine/source/tests/signal.rs", "installs handlers, faults and forks, to test who is called"),
     (

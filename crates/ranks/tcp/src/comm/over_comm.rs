@@ -11,10 +11,12 @@ use forebay_process::{Error, Result};
 use forebay_store::{Comm, JobName, Wait, agree};
 
 use crate::{
-    rendezvous::Rendezvous,
-    secret::random_bytes,
-    sockets::address_toward,
-    tcp_comm::{ReadyRank, TcpComm, TcpListen, TcpOptions},
+    comm::{
+        rendezvous::Rendezvous,
+        tcp_comm::{ReadyRank, TcpComm, TcpListen, TcpOptions},
+    },
+    connection::sockets::address_toward,
+    handshake::secret::random_bytes,
 };
 
 /// A port of a host, where only the way to it is looked for.

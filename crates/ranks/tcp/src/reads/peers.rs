@@ -15,9 +15,11 @@ use rustix::{
 };
 
 use crate::{
-    call::{Call, CallStep, Caller},
+    connection::{
+        call::{Call, CallStep, Caller},
+        sockets::enlarge_receive_buffer,
+    },
     handshake::ConnectionPurpose,
-    sockets::enlarge_receive_buffer,
 };
 
 /// Whether a rank is known to run no more.

@@ -16,9 +16,8 @@ use rustix::{
 };
 
 use crate::{
-    handshake::{Challenge, ConnectionPurpose, Hello},
-    secret::JobKey,
-    sockets::{closed, new_socket, ready_for, set_options},
+    connection::sockets::{closed, new_socket, ready_for, set_options},
+    handshake::{Challenge, ConnectionPurpose, Hello, secret::JobKey},
 };
 
 /// Who calls other ranks, from where, and what one needs to be let in.
@@ -208,7 +207,7 @@ mod tests {
     use forebay_store::JobName;
 
     use super::*;
-    use crate::{secret::Secret, sockets::listen_on};
+    use crate::{connection::sockets::listen_on, handshake::secret::Secret};
 
     fn caller() -> Caller {
         let key = Secret::random().expect("random bytes").key_of(&JobName::new("job"), &[0; 32]);

@@ -10,7 +10,11 @@ use forebay_process::{Error, ErrorKind, PerProcess, ProcessIdentity, Result};
 use forebay_store::{NodeLink, RankState, Star, StarCall, StarMessage, Wait};
 use serde::Serialize;
 
-use crate::{acceptor::Acceptor, call::Caller, peers::Peers, server::ServedWindows};
+use crate::{
+    comm::acceptor::Acceptor,
+    connection::call::Caller,
+    reads::{peers::Peers, server::ServedWindows},
+};
 
 /// One rank.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use rustix::{
     rand::{GetRandomFlags, getrandom},
 };
 
-use crate::code::{CODE_LEN, hmac_sha256};
+use crate::handshake::code::{CODE_LEN, hmac_sha256};
 
 /// The secret of a job.
 #[derive(Clone, PartialEq, Eq)]

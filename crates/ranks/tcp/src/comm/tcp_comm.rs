@@ -18,15 +18,19 @@ use forebay_store::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    acceptor::{AcceptRules, Acceptor},
-    call::Caller,
-    loss_watch::LossWatch,
-    rendezvous::Rendezvous,
-    secret::{JobKey, JobNonce, Secret, random_bytes},
-    server::{ServedWindows, Server},
-    sockets::{address_toward, listen_on},
-    tcp_rank::{TcpRank, message, received},
-    tcp_window::TcpWindow,
+    comm::{
+        acceptor::{AcceptRules, Acceptor},
+        rendezvous::Rendezvous,
+        tcp_rank::{TcpRank, message, received},
+        tcp_window::TcpWindow,
+    },
+    connection::{
+        call::Caller,
+        loss_watch::LossWatch,
+        sockets::{address_toward, listen_on},
+    },
+    handshake::secret::{JobKey, JobNonce, Secret, random_bytes},
+    reads::server::{ServedWindows, Server},
 };
 
 /// Who this rank is, and how it finds the others.

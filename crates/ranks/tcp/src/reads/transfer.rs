@@ -11,10 +11,14 @@ use rustix::{
 };
 
 use crate::{
-    loss_watch::LossWatch,
-    peers::{IsGone, Lease},
-    read_request::{MOST_PIECES, PieceRequest, check_answer, request_len},
-    sockets::{closed, poll_for},
+    connection::{
+        loss_watch::LossWatch,
+        sockets::{closed, poll_for},
+    },
+    reads::{
+        peers::{IsGone, Lease},
+        read_request::{MOST_PIECES, PieceRequest, check_answer, request_len},
+    },
 };
 
 /// A piece of a shard, and where it goes.
@@ -305,11 +309,13 @@ mod tests {
 
     use super::*;
     use crate::{
-        call::Caller,
-        code::CODE_LEN,
-        handshake::{Challenge, Hello},
-        peers::Peers,
-        secret::{JobKey, Secret},
+        connection::call::Caller,
+        handshake::{
+            Challenge, Hello,
+            code::CODE_LEN,
+            secret::{JobKey, Secret},
+        },
+        reads::peers::Peers,
     };
 
     fn key() -> JobKey {

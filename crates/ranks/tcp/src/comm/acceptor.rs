@@ -22,11 +22,9 @@ use rustix::{
 };
 
 use crate::{
-    code::CODE_LEN,
-    handshake::{Challenge, ConnectionPurpose, Hello},
-    secret::JobKey,
-    server::Server,
-    sockets::set_options,
+    connection::sockets::set_options,
+    handshake::{Challenge, ConnectionPurpose, Hello, code::CODE_LEN, secret::JobKey},
+    reads::server::Server,
 };
 
 /// Who may come in, and what for.

@@ -10,9 +10,11 @@ use forebay_store::{ShardMemory, StarCall, Wait, Window, WindowRead, gone};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    peers::Peers,
-    tcp_rank::{TcpRank, message, received},
-    transfer::{RemotePiece, Transfer, complete},
+    comm::tcp_rank::{TcpRank, message, received},
+    reads::{
+        peers::Peers,
+        transfer::{RemotePiece, Transfer, complete},
+    },
 };
 
 /// The shards of all ranks: those of this host mapped, those of others behind a connection.

@@ -20,10 +20,11 @@ use rustix::{
 };
 
 use crate::{
-    answer::Answer,
-    loss_watch::LossWatch,
-    read_request::{MOST_PIECES, PieceRequest, ReadRefusal, request_len},
-    sockets::enlarge_send_buffer,
+    connection::{loss_watch::LossWatch, sockets::enlarge_send_buffer},
+    reads::{
+        answer::Answer,
+        read_request::{MOST_PIECES, PieceRequest, ReadRefusal, request_len},
+    },
 };
 
 /// The shards that this rank lets others read, by the numbers of their windows.

@@ -2,6 +2,11 @@
 
 #![expect(unsafe_code, reason = "registers a function that runs at the end of the process")]
 
+pub(crate) mod inside;
+pub(crate) mod own_numbers;
+pub(crate) mod prefix;
+pub(crate) mod run_counts;
+
 use std::{
     fs,
     sync::{
@@ -18,8 +23,6 @@ use forebay_scratch::RunCounter;
 use forebay_source::FileOrigin;
 use forebay_tier::{SourceKey, Stats, Tiered};
 use rustix::process::{Resource, getrlimit};
-
-use crate::{inside, prefix, run_counts};
 
 /// What this process uses, once it was looked for. A child that was forked meanwhile does not wait for its parent's.
 static STATE: PerProcess<EngineState> = PerProcess::empty();

@@ -1,5 +1,17 @@
 //! From a descriptor that was just opened to a managed one, and what becomes of it: locked, mapped, duplicated, closed.
 
+mod back_to_origin;
+pub(crate) mod copy_devices;
+pub(crate) mod copy_maps;
+pub(crate) mod copy_origins;
+pub(crate) mod give_way;
+pub(crate) mod inherited;
+pub(crate) mod own_writes;
+pub(crate) mod program_file;
+pub(crate) mod reopened;
+pub(crate) mod slots;
+pub(crate) mod writers;
+
 use std::{
     os::fd::{OwnedFd, RawFd},
     path::Path,
@@ -13,20 +25,17 @@ use forebay_tier::SourceKey;
 use libc::c_void;
 use rustix::fs::{Mode, OFlags};
 
-pub(crate) use crate::back_to_origin::{beside_copy, managed};
+pub(crate) use crate::manage::back_to_origin::{beside_copy, managed};
 use crate::{
-    back_to_origin::back_to_origin,
-    copy_devices,
-    copy_maps::{self, CopyToMap},
-    copy_origins, engine, inherited, inside,
-    kernel::{self, KernelIdentity},
-    own_numbers,
-    own_writes::written,
-    prefix,
-    program_file::{BlockReader, ByteSource, ProgramFile},
-    run_counts,
-    slots::{self, SlotKind},
-    writers,
+    engine::{self, inside, own_numbers, prefix, run_counts},
+    manage::{
+        back_to_origin::back_to_origin,
+        copy_maps::CopyToMap,
+        own_writes::written,
+        program_file::{BlockReader, ByteSource, ProgramFile},
+        slots::SlotKind,
+    },
+    system::kernel::{self, KernelIdentity},
 };
 
 /// Who reads by a descriptor.

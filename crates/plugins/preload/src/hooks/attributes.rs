@@ -10,8 +10,8 @@ use super::{
     stat::of_origin,
 };
 use crate::{
-    real,
-    reopened::LastLink::{Followed, Kept},
+    manage::reopened::LastLink::{Followed, Kept},
+    system::real,
 };
 
 // SAFETY of all that follow: the arguments are handed on as they came, but for paths that lead to a copy, and the paths among them are texts of C.

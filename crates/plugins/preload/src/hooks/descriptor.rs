@@ -6,8 +6,12 @@ use libc::{c_int, c_short, c_uint, off_t};
 
 use super::{exported, numbers::with_a_number};
 use crate::{
-    give_way, inside, kernel, manage, own_numbers, real,
-    slots::{self, SlotKind},
+    engine::{inside, own_numbers},
+    manage::{
+        self, give_way,
+        slots::{self, SlotKind},
+    },
+    system::{kernel, real},
 };
 
 /// `close_range` that closes nothing: descriptors are closed on `exec`.

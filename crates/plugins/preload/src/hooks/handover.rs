@@ -9,8 +9,12 @@ use libc::{c_int, c_uint, c_ulong, cmsghdr, mmsghdr, msghdr, ssize_t};
 
 use super::exported;
 use crate::{
-    kernel, manage, own_numbers, real,
-    slots::{self, SlotKind},
+    engine::own_numbers,
+    manage::{
+        self,
+        slots::{self, SlotKind},
+    },
+    system::{kernel, real},
 };
 
 /// Requests that are about the number, or that a copy answers as the origin does.

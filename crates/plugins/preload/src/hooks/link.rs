@@ -8,8 +8,11 @@ use libc::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_FOLLOW, c_char, c_int};
 
 use super::exported;
 use crate::{
-    inherited, real,
-    reopened::{self, LastLink},
+    manage::{
+        inherited,
+        reopened::{self, LastLink},
+    },
+    system::real,
 };
 
 /// Links by `link` to what a path leads to: the origin, where that is a copy.

@@ -5,7 +5,7 @@
 use libc::{AT_FDCWD, c_char, c_int, c_void, size_t, ssize_t};
 
 use super::{exported, names::ask, stat::of_origin_at};
-use crate::real;
+use crate::system::real;
 
 // SAFETY of all that follow: the arguments are handed on as they came, but for names of descriptors, and the paths among them are texts of C.
 exported! {

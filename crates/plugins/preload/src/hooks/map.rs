@@ -6,9 +6,12 @@ use libc::{MAP_ANONYMOUS, MAP_FAILED, MAP_FIXED, MAP_SHARED, PROT_EXEC, c_int, c
 
 use super::exported;
 use crate::{
-    copy_maps, manage, real,
-    slots::{self, SlotKind},
-    writers,
+    manage::{
+        self, copy_maps,
+        slots::{self, SlotKind},
+        writers,
+    },
+    system::real,
 };
 
 /// Maps by `map`, which takes the number to be mapped.

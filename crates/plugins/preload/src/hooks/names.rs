@@ -9,8 +9,11 @@ use std::ffi::CStr;
 use libc::{AT_FDCWD, AT_SYMLINK_NOFOLLOW, c_char, c_int};
 
 use crate::{
-    inherited, inside, manage,
-    reopened::{self, LastLink},
+    engine::inside,
+    manage::{
+        self, inherited,
+        reopened::{self, LastLink},
+    },
 };
 
 /// What is done with a link at the end of a path, by the flags of a call.

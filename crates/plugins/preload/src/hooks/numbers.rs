@@ -8,8 +8,9 @@ use libc::{DIR, c_char, c_int, c_uint, c_void, sockaddr, socklen_t};
 
 use super::exported;
 use crate::{
-    give_way::{self, GivenUp},
-    inside, kernel, own_numbers, real,
+    engine::{inside, own_numbers},
+    manage::give_way::{self, GivenUp},
+    system::{kernel, real},
 };
 
 /// What a call that makes a descriptor answers.

@@ -15,10 +15,12 @@ use super::{
     numbers::{with_a_name, with_a_number},
 };
 use crate::{
-    copy_devices, inherited, inside, kernel,
-    manage::{self, OpenedBy},
-    own_writes, prefix, real,
-    reopened::{self, LastLink},
+    engine::{inside, prefix},
+    manage::{
+        self, OpenedBy, copy_devices, inherited, own_writes,
+        reopened::{self, LastLink},
+    },
+    system::{kernel, real},
 };
 
 /// True when `path` is one that may lie under the prefix.

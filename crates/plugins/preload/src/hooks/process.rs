@@ -7,7 +7,11 @@
 use libc::{c_char, c_int};
 
 use super::exported;
-use crate::{engine, inside, manage, real};
+use crate::{
+    engine::{self, inside},
+    manage,
+    system::real,
+};
 
 /// Tells what was counted; in a child of `vfork`, whose parent goes on, nothing.
 fn publish() {

@@ -11,10 +11,13 @@ use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 
 use super::exported;
 use crate::{
-    inside, kernel, manage, own_numbers,
-    program_file::{BlockReader, ByteSource, ProgramFile},
-    real,
-    slots::{self, SlotKind},
+    engine::{inside, own_numbers},
+    manage::{
+        self,
+        program_file::{BlockReader, ByteSource, ProgramFile},
+        slots::{self, SlotKind},
+    },
+    system::{kernel, real},
 };
 
 /// The kernel reads no more at once.

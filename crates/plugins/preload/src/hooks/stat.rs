@@ -10,8 +10,12 @@ use libc::{
 
 use super::{exported, names::ask};
 use crate::{
-    inherited, inside, manage, own_numbers, real,
-    slots::{self, SlotKind},
+    engine::{inside, own_numbers},
+    manage::{
+        self, inherited,
+        slots::{self, SlotKind},
+    },
+    system::real,
 };
 
 /// What `call` gives for `fd`, or for the origin where `fd` is open on a copy.

@@ -13,11 +13,14 @@ use super::{
     numbers::{keep_a_number_free, with_a_number},
 };
 use crate::{
-    copy_origins::OriginPath,
-    inherited, inside,
-    manage::{self, OpenedBy},
-    prefix, real,
-    reopened::{self, LastLink},
+    engine::{inside, prefix},
+    manage::{
+        self, OpenedBy,
+        copy_origins::OriginPath,
+        inherited,
+        reopened::{self, LastLink},
+    },
+    system::real,
 };
 
 /// Manages the file of a stream that was just opened.

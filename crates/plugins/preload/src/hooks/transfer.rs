@@ -8,10 +8,13 @@ use rustix::{fs::OFlags, io::Errno};
 
 use super::exported;
 use crate::{
-    inside, kernel, manage,
-    program_file::ByteSource,
-    real,
-    slots::{self, SlotKind},
+    engine::inside,
+    manage::{
+        self,
+        program_file::ByteSource,
+        slots::{self, SlotKind},
+    },
+    system::{kernel, real},
 };
 
 /// Bytes of one part: as many as a block usually has.

@@ -5,7 +5,7 @@
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 
 use super::exported;
-use crate::{own_numbers, real};
+use crate::{engine::own_numbers, system::real};
 
 // SAFETY of all that follow: the arguments are handed on as they came.
 exported! {

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use crate::{inside, kernel};
+use crate::{engine::inside, system::kernel};
 
 /// Numbers from here on are not marked.
 const COUNT: usize = 1 << 17;

@@ -29,10 +29,12 @@ use forebay_process::record_locks::LockSafeFile;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::{
-    inside,
-    kernel::{self, KernelIdentity},
-    map_parts::{self, MappedInode, MapsRead, MapsReader},
-    process_lock::ProcessLock,
+    engine::inside,
+    system::{
+        kernel::{self, KernelIdentity},
+        map_parts::{self, MappedInode, MapsRead, MapsReader},
+        process_lock::ProcessLock,
+    },
 };
 
 /// What this process has mapped. A forked child has the same maps, but never waits for a lock that a thread of its parent held.

@@ -22,8 +22,11 @@ use forebay_process::descriptors::stay_unseen;
 use rustix::fs::FileType;
 
 use crate::{
-    inside, kernel, own_numbers,
-    path_text::{PATH_BYTES, PathText},
+    engine::{inside, own_numbers},
+    system::{
+        kernel,
+        path_text::{PATH_BYTES, PathText},
+    },
 };
 
 /// The prefix as it is given, and with links resolved.

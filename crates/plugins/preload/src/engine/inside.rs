@@ -23,7 +23,7 @@ use std::{
 use forebay_process::forked_token;
 use forebay_scratch::RunCounter;
 
-use crate::run_counts;
+use crate::engine::run_counts;
 
 /// What a thread is.
 #[derive(Clone, Copy, PartialEq, Eq)]

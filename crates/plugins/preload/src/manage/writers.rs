@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use crate::kernel::{self, KernelIdentity};
+use crate::system::kernel::{self, KernelIdentity};
 
 /// A descriptor that was opened for writing, and the file it was opened on.
 #[derive(Debug)]

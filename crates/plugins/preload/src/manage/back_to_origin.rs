@@ -6,9 +6,12 @@ use forebay_process::hidden_numbers;
 use forebay_scratch::RunCounter;
 
 use crate::{
-    kernel,
-    program_file::{ByteSource, ProgramFile},
-    run_counts, slots,
+    engine::run_counts,
+    manage::{
+        program_file::{ByteSource, ProgramFile},
+        slots,
+    },
+    system::kernel,
 };
 
 /// What `fd` is managed as, if it is what the slot says.

@@ -12,10 +12,14 @@ use std::{
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::{
-    copy_devices::{knows_any, may_hold_copies},
-    copy_origins::{OriginPath, origin_beside, origin_of_tier_file},
-    inside, kernel, manage,
-    slots::{self, SlotKind},
+    engine::inside,
+    manage::{
+        self,
+        copy_devices::{knows_any, may_hold_copies},
+        copy_origins::{OriginPath, origin_beside, origin_of_tier_file},
+        slots::{self, SlotKind},
+    },
+    system::kernel,
 };
 
 /// Treatment of a symbolic link that is the last name of a path.

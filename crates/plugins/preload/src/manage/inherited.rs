@@ -18,11 +18,13 @@ use forebay_tier::DiskTier;
 use rustix::fs::{Mode, OFlags};
 
 use crate::{
-    copy_devices, inside, kernel,
-    map_parts::is_of_tier,
-    prefix,
-    program_file::{ByteSource, ProgramFile},
-    slots::{self, SlotKind},
+    engine::{inside, prefix},
+    manage::{
+        copy_devices,
+        program_file::{ByteSource, ProgramFile},
+        slots::{self, SlotKind},
+    },
+    system::{kernel, map_parts::is_of_tier},
 };
 
 static WERE_LOOKED_FOR: AtomicBool = AtomicBool::new(false);

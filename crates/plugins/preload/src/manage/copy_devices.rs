@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use crate::{inside, kernel};
+use crate::{engine::inside, system::kernel};
 
 /// Devices of copies that this process has had open; 0 where there is none.
 static DEVICES: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];

@@ -7,12 +7,14 @@ use forebay_scratch::RunCounter;
 use rustix::fs::{Mode, OFlags};
 
 use crate::{
-    back_to_origin::leave,
-    copy_maps::{self, MapOpener, OriginToMap},
-    give_way::with_way_given,
-    inside,
-    kernel::{self, KernelIdentity},
-    own_numbers, run_counts, slots,
+    engine::{inside, own_numbers, run_counts},
+    manage::{
+        back_to_origin::leave,
+        copy_maps::{self, MapOpener, OriginToMap},
+        give_way::with_way_given,
+        slots,
+    },
+    system::kernel::{self, KernelIdentity},
 };
 
 /// The bytes of `identity` change, by this process: what it has open or mapped of the file is the origin's from now on. `path` leads to it.

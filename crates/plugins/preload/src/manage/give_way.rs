@@ -5,7 +5,10 @@ use std::os::fd::{OwnedFd, RawFd};
 use forebay_process::descriptors;
 use rustix::io::Errno;
 
-use crate::{back_to_origin::leave, engine, inside, own_numbers, prefix, slots};
+use crate::{
+    engine::{self, inside, own_numbers, prefix},
+    manage::{back_to_origin::leave, slots},
+};
 
 /// What of ours is closed for the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

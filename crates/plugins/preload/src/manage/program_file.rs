@@ -18,11 +18,9 @@ use forebay_source::{ByteRange, Fill, Source, SourceExt};
 use forebay_tier::SourceKey;
 
 use crate::{
-    copy_devices,
-    engine::{self, TierEngine},
-    inside,
-    kernel::{self, KernelIdentity},
-    run_counts,
+    engine::{self, TierEngine, inside, run_counts},
+    manage::copy_devices,
+    system::kernel::{self, KernelIdentity},
 };
 
 /// A file that a program has open, under one number or several.

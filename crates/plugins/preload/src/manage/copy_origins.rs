@@ -10,11 +10,15 @@ use std::{
 use forebay_tier::DiskTier;
 
 use crate::{
-    kernel::{self, KernelIdentity},
-    map_parts::is_of_tier,
-    prefix,
-    program_file::{ByteSource, ProgramFile},
-    slots,
+    engine::prefix,
+    manage::{
+        program_file::{ByteSource, ProgramFile},
+        slots,
+    },
+    system::{
+        kernel::{self, KernelIdentity},
+        map_parts::is_of_tier,
+    },
 };
 
 /// A path that leads to a file of the origin, and what keeps it open where it goes by a descriptor.

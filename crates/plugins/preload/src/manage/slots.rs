@@ -21,9 +21,9 @@ use std::{
 use arc_swap::ArcSwapOption;
 
 use crate::{
-    inside,
-    process_lock::{ProcessLock, ReadHeld, WriteHeld},
-    program_file::ProgramFile,
+    engine::inside,
+    manage::program_file::ProgramFile,
+    system::process_lock::{ProcessLock, ReadHeld, WriteHeld},
 };
 
 /// How a descriptor is served.

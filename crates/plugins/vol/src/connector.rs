@@ -16,8 +16,7 @@ use forebay_libhdf5::{
 use forebay_process::{Result, WarnOnce, guard};
 
 use crate::{
-    driver_handle::DriverHandle,
-    file_state::VolFiles,
+    file::{driver_handle::DriverHandle, file_state::VolFiles},
     forward::{
         attributes, blobs, connector_info, datasets, datatypes, file_close, files, groups, introspection,
         links, objects, requests, tokens, wrapping,
@@ -27,7 +26,7 @@ use crate::{
     operation_numbers::OperationNumbers,
     optional_ops,
     parallel::{mpi_lists::forget_lists, process_area::close_at_end},
-    read_cache::ReadCache,
+    read::read_cache::ReadCache,
     slots::{LIBRARIES, LoadedLibrary, VolVariables},
     vol_class::{CACHE_VOL_VALUE, CLASS_VERSION, CONNECTOR_VALUE, VolClass},
 };

@@ -7,7 +7,7 @@ use std::{
 
 use forebay_libhdf5::hdf5_types::{haddr_t, hid_t, hsize_t};
 
-use crate::file_state::ObjectToken;
+use crate::file::file_state::ObjectToken;
 
 /// `H5VL_loc_params_t` for the object itself.
 #[repr(C)]

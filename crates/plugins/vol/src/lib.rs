@@ -10,7 +10,7 @@
 //!
 //! How datasets are cut into units, and how those get into a tier, is in `units`. Nothing of this project's threads calls HDF5: they move bytes between memory, files and the tier.
 //!
-//! | file | what it holds |
+//! | module | content |
 //! |---|---|
 //! | `connector` | the table of callbacks for each libhdf5, name and number |
 //! | `vol_class`, `hdf5_arguments` | structures of HDF5's headers |
@@ -18,46 +18,28 @@
 //! | `vol_object` | what a handle stands for |
 //! | `forward` | a callback for each operation, one file per kind of object |
 //! | `info` | the connector below, and what it is told |
-//! | `file_access`, `file_driver`, `driver_handle`, `file_state` | how files are opened below, and which version of their bytes |
-//! | `dataset_changes`, `chunk_addresses` | data sets that the program writes, and those whose bytes it reads beside HDF5 |
+//! | `file` | how files are opened below, and which version of their bytes |
+//! | `dataset` | datasets below: described, read box by box, written by the program; what HDF5 says of selections, types and transfers |
+//! | `read` | a read: planned, served, filled; the tier of this process, and the thread that fills it; datasets read before they are asked for |
 //! | `settings` | what the environment says |
-//! | `selection`, `element_type`, `transfer_list` | what HDF5 says of selections, types and transfers |
-//! | `under_dataset` | the data set below, described and read box by box |
-//! | `cached_dataset`, `memory_target`, `cached_read`, `missed_units` | a read: planned, served, filled |
-//! | `read_cache` | the tier of this process, and the thread that fills it |
 //! | `units` | values of arrays in a tier, unit by unit |
-//! | `prestage`, `prestage_queue` | data sets read before they are asked for |
 //! | `parallel` | files that ranks have open together by MPI-IO |
 //! | `operation_numbers`, `optional_ops`, `control` | what programs can ask for beyond HDF5's own interface |
 
-mod cached_dataset;
-mod cached_read;
-mod chunk_addresses;
 mod connector;
 pub mod control;
-mod dataset_changes;
-mod driver_handle;
-mod element_type;
-mod file_access;
-mod file_driver;
-mod file_state;
+mod dataset;
+mod file;
 mod forward;
 mod functions;
 mod hdf5_arguments;
 mod info;
-mod memory_target;
-mod missed_units;
 mod operation_numbers;
 mod optional_ops;
 mod parallel;
-mod prestage;
-mod prestage_queue;
-mod read_cache;
-mod selection;
+mod read;
 mod settings;
 mod slots;
-mod transfer_list;
-mod under_dataset;
 mod units;
 mod vol_class;
 mod vol_object;

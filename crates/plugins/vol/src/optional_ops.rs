@@ -7,19 +7,17 @@ use std::{
     time::Duration,
 };
 
-use crate::units::cache_stats::CacheCounters;
-use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
-use forebay_process::guard;
-
 use crate::{
     hdf5_arguments::OptionalArguments,
     operation_numbers::{ControlOp, DATASET_SUBCLASS, FILE_SUBCLASS},
     parallel::parallel_stats::{ParallelCounters, forebay_hdf5_parallel_stats},
-    prestage,
-    read_cache::ReadCache,
+    read::{prestage, read_cache::ReadCache},
     slots::LoadedLibrary,
+    units::cache_stats::CacheCounters,
     vol_object::VolObject,
 };
+use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
+use forebay_process::guard;
 
 /// `forebay_hdf5_prestage_t` of the header.
 #[repr(C)]

@@ -11,8 +11,10 @@ use forebay_libhdf5::{ErrorStack, Hdf5Library, LibrarySlots, hdf5_types::hid_t};
 use forebay_process::Result;
 
 use crate::{
-    driver_handle::DriverHandle, file_state::VolFiles, functions::VolFunctions,
-    operation_numbers::OperationNumbers, vol_class::VolClass,
+    file::{driver_handle::DriverHandle, file_state::VolFiles},
+    functions::VolFunctions,
+    operation_numbers::OperationNumbers,
+    vol_class::VolClass,
 };
 
 /// One libhdf5: its functions, the callbacks it was given, the managed files it has open.

@@ -7,8 +7,8 @@ use std::{cell::OnceCell, ptr::null_mut, sync::Arc};
 use forebay_libhdf5::hdf5_types::hid_t;
 
 use crate::{
-    cached_dataset::CachedDataset, file_state::VolFile, functions::RawPointer,
-    parallel::parallel_dataset::ParallelDataset, slots::LoadedLibrary,
+    file::file_state::VolFile, functions::RawPointer, parallel::parallel_dataset::ParallelDataset,
+    read::cached_dataset::CachedDataset, slots::LoadedLibrary,
 };
 
 /// An object of the connector below.

@@ -9,15 +9,14 @@ use forebay_process::guard;
 
 use super::{closes, opens, passes, rank_transfers, transfers::Transfers};
 use crate::{
-    cached_read::read_cached,
-    chunk_addresses, dataset_changes,
+    dataset::{chunk_addresses, dataset_changes},
     functions::RawPointer,
     hdf5_arguments::{
         DATASET, DATASET_REFRESH, DATASET_SET_EXTENT, OptionalArguments, READING_DATASET_OPTIONALS,
     },
     optional_ops,
     parallel::settling,
-    prestage,
+    read::{cached_read::read_cached, prestage},
     slots::{self, LoadedLibrary},
     vol_object::{VolObject, object_at},
 };

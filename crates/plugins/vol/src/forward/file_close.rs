@@ -12,7 +12,7 @@ use crate::{
     functions::RawPointer,
     hdf5_arguments::FileFlush,
     parallel::settling,
-    read_cache::ReadCache,
+    read::read_cache::ReadCache,
     slots::{self, LoadedLibrary},
     vol_object::{VolObject, drop_object, object_at, wrap_request},
 };

@@ -17,8 +17,10 @@ use forebay_process::guard;
 
 use super::{FAILED, below, passes};
 use crate::{
-    file_access::FileAccess,
-    file_state::{VolFile, settled_version, version_at},
+    file::{
+        file_access::FileAccess,
+        file_state::{VolFile, settled_version, version_at},
+    },
     functions::RawPointer,
     hdf5_arguments::{
         FILE_DELETE, FILE_FLUSH, FILE_GET_ACCESS, FILE_IS_ACCESSIBLE, FILE_REOPEN, FileFlush, FileGet,

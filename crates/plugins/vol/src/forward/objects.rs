@@ -8,7 +8,7 @@ use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
 
 use super::{below, opens, passes};
 use crate::{
-    dataset_changes,
+    dataset::dataset_changes,
     functions::RawPointer,
     hdf5_arguments::OBJECT_REFRESH,
     parallel::settling,

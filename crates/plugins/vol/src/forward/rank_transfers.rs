@@ -7,6 +7,7 @@ use forebay_process::guard;
 
 use super::transfers::Transfers;
 use crate::{
+    dataset::under_dataset::UnderDataset,
     parallel::{
         collective_read::{prepare, read_by_hdf5, read_together},
         dataset_lookup::parallel_dataset,
@@ -17,7 +18,6 @@ use crate::{
         staged_write::{WriteOutcome, stage_write},
     },
     slots::LoadedLibrary,
-    under_dataset::UnderDataset,
 };
 
 /// Reads in step with other ranks; `None` where this rank reads on its own, of a file that is up to date.

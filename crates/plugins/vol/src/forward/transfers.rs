@@ -6,9 +6,9 @@ use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
 
 use super::FAILED;
 use crate::{
-    cached_read::DatasetRead,
     functions::RawPointer,
     parallel::staged_write::WriteRequest,
+    read::cached_read::DatasetRead,
     slots::LoadedLibrary,
     vol_object::{VolObject, object_at, wrap_request},
 };

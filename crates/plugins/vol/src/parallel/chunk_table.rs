@@ -7,11 +7,12 @@ use std::{
     ptr::null_mut,
 };
 
-use crate::units::data_places::ChunkAddresses;
+use crate::{
+    dataset::under_dataset::UnderDataset, hdf5_arguments::OptionalArguments, slots::LoadedLibrary,
+    units::data_places::ChunkAddresses,
+};
 use forebay_libhdf5::hdf5_types::{haddr_t, hsize_t};
 use forebay_process::guard;
-
-use crate::{hdf5_arguments::OptionalArguments, slots::LoadedLibrary, under_dataset::UnderDataset};
 
 /// `H5VL_NATIVE_DATASET_GET_CHUNK_INDEX_TYPE`
 const CHUNK_INDEX: c_int = 1;

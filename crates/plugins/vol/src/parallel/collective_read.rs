@@ -8,7 +8,7 @@ use forebay_process::{Error, ErrorKind, Result};
 
 use super::{mpi_lists, parallel_dataset::ParallelDataset, parallel_stats::STATS, settling};
 use crate::{
-    cached_read::{self, DatasetRead, ReadBy},
+    read::cached_read::{self, DatasetRead, ReadBy},
     slots::LoadedLibrary,
     vol_object::VolObject,
 };

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use super::parallel_dataset::ParallelDataset;
-use crate::{dataset_changes, slots::LoadedLibrary, under_dataset::UnderDataset, vol_object::VolObject};
+use crate::{
+    dataset::{dataset_changes, under_dataset::UnderDataset},
+    slots::LoadedLibrary,
+    vol_object::VolObject,
+};
 
 /// The data set `object`, if its file is one that ranks have open together: looked up once.
 pub(crate) fn parallel_dataset<'a>(

@@ -4,7 +4,7 @@
 
 use forebay_process::Result;
 
-use crate::selection::ByteRun;
+use crate::dataset::selection::ByteRun;
 
 /// Where bytes for a place in the file go.
 pub(crate) type WriteAt<'a> = &'a dyn Fn(u64, &[u8]) -> Result<()>;

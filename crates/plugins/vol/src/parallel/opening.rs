@@ -20,7 +20,7 @@ use super::{
     shared_cache,
 };
 use crate::{
-    file_driver::{self, SettleStep},
+    file::file_driver::{self, SettleStep},
     settings,
     slots::LoadedLibrary,
 };

@@ -9,17 +9,19 @@ use std::{
     sync::Arc,
 };
 
-use crate::units::{
-    data_places::{ChunkAddresses, DataPlaces},
-    unit_grid::MOST_DIMENSIONS,
+use crate::{
+    dataset::{element_type, under_dataset::UnderDataset},
+    file::file_state::VolFile,
+    hdf5_arguments::DatasetGetHandle,
+    slots::LoadedLibrary,
+    units::{
+        data_places::{ChunkAddresses, DataPlaces},
+        unit_grid::MOST_DIMENSIONS,
+    },
 };
 use forebay_libhdf5::hdf5_types::hid_t;
 
 use super::{chunk_table, parallel_file::ParallelFile};
-use crate::{
-    element_type, file_state::VolFile, hdf5_arguments::DatasetGetHandle, slots::LoadedLibrary,
-    under_dataset::UnderDataset,
-};
 
 /// `H5D_CONTIGUOUS`
 const CONTIGUOUS: c_int = 1;

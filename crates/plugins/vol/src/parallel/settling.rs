@@ -12,11 +12,11 @@ use forebay_process::{Error, Result};
 
 use super::parallel_file::ParallelFile;
 use crate::{
-    file_state::VolFile,
+    dataset::under_dataset::UnderDataset,
+    file::file_state::VolFile,
     functions::RawPointer,
     hdf5_arguments::{DATASET, DATASET_SET_EXTENT},
     slots::LoadedLibrary,
-    under_dataset::UnderDataset,
     vol_object::VolObject,
 };
 

@@ -18,12 +18,14 @@ use super::{
     parallel_stats::STATS,
 };
 use crate::{
-    element_type,
+    dataset::{
+        element_type,
+        selection::{self, ByteRun, SelectedRuns},
+        transfer_list,
+        under_dataset::UnderDataset,
+    },
     functions::RawPointer,
-    selection::{self, ByteRun, SelectedRuns},
     slots::LoadedLibrary,
-    transfer_list,
-    under_dataset::UnderDataset,
 };
 
 /// What a program writes.

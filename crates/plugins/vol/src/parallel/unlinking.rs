@@ -11,11 +11,10 @@ use forebay_process::Result;
 
 use super::settling::parallel_of;
 use crate::{
-    chunk_addresses::file_of,
+    dataset::{chunk_addresses::file_of, under_dataset::UnderDataset},
     functions::RawPointer,
     hdf5_arguments::{FileGet, GetFirst, LinkDetails, OPEN_GROUPS},
     slots::LoadedLibrary,
-    under_dataset::UnderDataset,
     vol_object::VolObject,
 };
 

@@ -16,27 +16,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::units::{
-    read_plan::{self, PlacedPiece, UnitDemand},
-    unit_grid::UnitPiece,
-    unit_target::BlockClaim,
-    unit_writer::QueuePatience,
-};
-use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
-
 use crate::{
-    cached_dataset::{CachedDataset, KeptUnits, UnitFill, patience_after},
-    dataset_changes,
-    element_type::Conversion,
+    dataset::{
+        dataset_changes,
+        element_type::Conversion,
+        selection::{self, SelectedRuns},
+        transfer_list,
+        under_dataset::UnderDataset,
+    },
     functions::RawPointer,
-    memory_target::{MemoryTarget, PackedElements},
-    missed_units::{MissedUnits, Misses, PassedUnits, ReadOutlook},
-    selection::{self, SelectedRuns},
+    read::{
+        cached_dataset::{CachedDataset, KeptUnits, UnitFill, patience_after},
+        memory_target::{MemoryTarget, PackedElements},
+        missed_units::{MissedUnits, Misses, PassedUnits, ReadOutlook},
+    },
     slots::LoadedLibrary,
-    transfer_list,
-    under_dataset::UnderDataset,
+    units::{
+        read_plan::{self, PlacedPiece, UnitDemand},
+        unit_grid::UnitPiece,
+        unit_target::BlockClaim,
+        unit_writer::QueuePatience,
+    },
     vol_object::VolObject,
 };
+use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
 
 /// What a program asks for.
 #[derive(Clone, Copy, Debug)]

@@ -10,16 +10,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::units::{cache_stats::CacheCounters, unit_grid::block_len, unit_writer::UnitWriter};
+use crate::{
+    read::prestage_queue::PrestageQueue,
+    settings::{self, VolSettings},
+    units::{cache_stats::CacheCounters, unit_grid::block_len, unit_writer::UnitWriter},
+};
 use forebay_config::{TierConfig, open_disk_tier};
 use forebay_process::{Error, PerProcess, Result, WarnOnce, guard, ledger};
 use forebay_source::SourceId;
 use forebay_tier::{Copies, MemoryTier, Policy, Ranking, Tier};
-
-use crate::{
-    prestage_queue::PrestageQueue,
-    settings::{self, VolSettings},
-};
 
 /// A tier, and the thread that fills it.
 #[derive(Debug)]

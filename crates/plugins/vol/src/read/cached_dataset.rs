@@ -10,11 +10,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::units::{
-    dataset_units::DatasetUnits,
-    unit_grid::{UnitGrid, UnitPiece},
-    unit_target::{BlockClaim, UnitTarget},
-    unit_writer::{QueuePatience, UnitOrigin, WaitingUnit},
+use crate::{
+    dataset::under_dataset::{BoxedArray, DatasetShape, UnderDataset},
+    file::file_state::{ObjectToken, VolFile},
+    read::read_cache::ReadCache,
+    settings,
+    slots::LoadedLibrary,
+    units::{
+        dataset_units::DatasetUnits,
+        unit_grid::{UnitGrid, UnitPiece},
+        unit_target::{BlockClaim, UnitTarget},
+        unit_writer::{QueuePatience, UnitOrigin, WaitingUnit},
+    },
 };
 use bytes::Bytes;
 use forebay_libhdf5::hdf5_types::hid_t;
@@ -22,14 +29,6 @@ use forebay_peercache::PeerBlocks;
 use forebay_process::PerProcess;
 use forebay_source::{Locator, SourceId, text_of_path};
 use forebay_tier::{BlockPiece, Claim, Copies, Room};
-
-use crate::{
-    file_state::{ObjectToken, VolFile},
-    read_cache::ReadCache,
-    settings,
-    slots::LoadedLibrary,
-    under_dataset::{BoxedArray, DatasetShape, UnderDataset},
-};
 
 /// How long a unit that another process is reading is waited for: longer than any request, shorter than a hang.
 const OTHERS_PATIENCE: Duration = Duration::from_secs(2);

@@ -9,12 +9,13 @@ use std::{
     time::Instant,
 };
 
-use crate::units::{
-    unit_target::UnitTarget,
-    unit_writer::{QueuePatience, UnitOrigin, UnitWriter, WaitingUnit},
+use crate::{
+    file::file_state::VolFile,
+    units::{
+        unit_target::UnitTarget,
+        unit_writer::{QueuePatience, UnitOrigin, UnitWriter, WaitingUnit},
+    },
 };
-
-use crate::file_state::VolFile;
 
 /// Units to read: which, where in the file each begins, and how many bytes it has there.
 #[derive(Debug)]

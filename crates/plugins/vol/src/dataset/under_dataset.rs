@@ -7,19 +7,17 @@ use std::{
     ptr::{null, null_mut},
 };
 
-use crate::units::unit_grid::{MOST_DIMENSIONS, UnitBox};
-use bytes::Bytes;
-use forebay_libhdf5::hdf5_types::{HADDR_UNDEF, hid_t};
-
 use crate::{
-    element_type,
+    dataset::{element_type, selection},
     functions::RawPointer,
     hdf5_arguments::{
         DATASET, DatasetGetHandle, ObjectDetails, ObjectGetInfo, OptionalArguments, SelfLocation,
     },
-    selection,
     slots::LoadedLibrary,
+    units::unit_grid::{MOST_DIMENSIONS, UnitBox},
 };
+use bytes::Bytes;
+use forebay_libhdf5::hdf5_types::{HADDR_UNDEF, hid_t};
 
 /// `H5D_CONTIGUOUS`
 const CONTIGUOUS: c_int = 1;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
-    file_state::{ObjectToken, VolFile},
+    dataset::under_dataset::UnderDataset,
+    file::file_state::{ObjectToken, VolFile},
     hdf5_arguments::DATASET,
     slots::LoadedLibrary,
-    under_dataset::UnderDataset,
     vol_object::VolObject,
 };
 

@@ -10,7 +10,7 @@ use std::{
 
 use forebay_libhdf5::hdf5_types::hid_t;
 
-use crate::{file_driver, info::UnderConnector, settings, slots::LoadedLibrary};
+use crate::{file::file_driver, info::UnderConnector, settings, slots::LoadedLibrary};
 
 /// A copy of a program's list, made for the connector below.
 #[derive(Debug)]

@@ -1,19 +1,19 @@
 //! Data sets read into the cache before they are asked for: on the calling thread, or behind it where no HDF5 is needed.
 
-use crate::units::read_plan;
-use forebay_config::PrestageMode;
-use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
-
 use crate::{
-    cached_dataset::{CachedDataset, KeptUnits, Prestaged},
-    cached_read::dataset_of,
-    prestage_queue::ByteJob,
-    selection::SelectedRuns,
+    dataset::{selection::SelectedRuns, under_dataset::UnderDataset},
+    read::{
+        cached_dataset::{CachedDataset, KeptUnits, Prestaged},
+        cached_read::dataset_of,
+        prestage_queue::ByteJob,
+    },
     settings,
     slots::LoadedLibrary,
-    under_dataset::UnderDataset,
+    units::read_plan,
     vol_object::VolObject,
 };
+use forebay_config::PrestageMode;
+use forebay_libhdf5::hdf5_types::{herr_t, hid_t};
 
 /// Units that each read of the data set adds, where it is prestaged step by step.
 const UNITS_PER_READ: usize = 1;

@@ -5,9 +5,11 @@
 use forebay_libhdf5::hdf5_types::hid_t;
 
 use crate::{
-    element_type::{self, Conversion},
+    dataset::{
+        element_type::{self, Conversion},
+        selection::ByteRun,
+    },
     functions::RawPointer,
-    selection::ByteRun,
     slots::LoadedLibrary,
 };
 

@@ -1,5 +1,15 @@
 //! A program whose files under the origin come from tiers, without a change to it: prepared, supervised, summed up.
 
+mod counter_samples;
+mod launch_folder;
+pub(crate) mod launch_summary;
+pub(crate) mod program_reach;
+pub(crate) mod report_file;
+mod shared_tiers;
+pub(crate) mod stage_area;
+pub(crate) mod supervise;
+mod tier_warnings;
+
 use std::{
     env,
     ffi::{OsStr, OsString},
@@ -18,15 +28,16 @@ use forebay_tier::{MadeFolders, Tiered};
 
 use crate::{
     exec::{command, exec, not_started},
-    launch_folder::{LaunchFolder, joined},
-    launch_summary::{HeldTier, LaunchSummary},
-    plugins::PluginFolder,
-    program_reach::program_reach,
-    shared_tiers::{check_apart, shared_tiers},
-    stage_area::check_stage_area,
-    supervise::{BlockedSignals, ProgramEnd, supervise},
-    tier_warnings::tier_warnings,
-    variables::{LaunchVariables, escaped},
+    run::{
+        launch_folder::{LaunchFolder, joined},
+        launch_summary::{HeldTier, LaunchSummary},
+        program_reach::program_reach,
+        shared_tiers::{check_apart, shared_tiers},
+        stage_area::check_stage_area,
+        supervise::{BlockedSignals, ProgramEnd, supervise},
+        tier_warnings::tier_warnings,
+    },
+    variables::{LaunchVariables, escaped, plugins::PluginFolder},
 };
 
 /// What to run, and how.

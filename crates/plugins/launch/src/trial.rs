@@ -1,5 +1,7 @@
 //! Each libhdf5 tried with the plug-ins, in a process of its own: a plug-in that does not register breaks every HDF5 call.
 
+pub(crate) mod probe;
+
 use std::{
     env,
     ffi::OsString,
@@ -16,7 +18,7 @@ use forebay_libhdf5::installed;
 use forebay_process::{Error, Result};
 use serde::Serialize;
 
-use crate::probe::{self, ProbeLine};
+use crate::trial::probe::ProbeLine;
 
 /// How long one library may take.
 const MOST: Duration = Duration::from_secs(60);

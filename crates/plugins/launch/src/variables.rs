@@ -1,5 +1,8 @@
 //! The variables by which a program gets the HDF5 plug-ins and the library that is preloaded.
 
+mod plugin_path;
+pub(crate) mod plugins;
+
 use std::{
     ffi::{OsStr, OsString},
     path::Path,
@@ -8,10 +11,7 @@ use std::{
 use forebay_config::{Overrides, Settings};
 use forebay_process::{Error, ErrorKind, Result};
 
-use crate::{
-    plugin_path,
-    plugins::{Plugin, PluginFolder},
-};
+use crate::variables::plugins::{Plugin, PluginFolder};
 
 /// The name of the driver and of the connector.
 const NAME: &str = "forebay";

@@ -42,7 +42,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/ranks/mpi/src/calls/slab.rs", "hands memory to MPI until a get is done"),
     ("crates/ranks/mpi/src/calls/stall.rs", "ends a process that MPI keeps for ever"),
     (
-        "crates/plugins/launch/src/supervise.rs",
+        "crates/plugins/launch/src/run/supervise.rs",
         "blocks, takes and sends signals, and waits for a child that may stop",
     ),
     ("crates/fronts/capi/src/", "is called by programs in C, with pointers that they answer for"),

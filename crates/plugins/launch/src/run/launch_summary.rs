@@ -8,7 +8,7 @@ use forebay_report::{
 use forebay_scratch::{RunCounter, RunCounters};
 use serde::Serialize;
 
-use crate::{counter_samples::CounterSamples, supervise::ProgramEnd};
+use crate::run::{counter_samples::CounterSamples, supervise::ProgramEnd};
 
 /// What a run did, over all of its processes.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -11,7 +11,7 @@ use std::{
 
 use forebay_libhdf5::python_packages;
 
-use crate::plugins::PluginFolder;
+use crate::variables::plugins::PluginFolder;
 
 /// The folder that HDF5 searches unless its build names another.
 const DEFAULT: &str = "/usr/local/hdf5/lib/plugin";

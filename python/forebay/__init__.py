@@ -12,10 +12,10 @@ import importlib
 from typing import Any
 
 from ._batch import Batch
-from ._collate import Sample
+from ._loader.collate import Sample
 from ._concat import concat, mix
-from ._dataset import Dataset
-from ._dataset import open as open
+from ._dataset.dataset import Dataset
+from ._dataset.opening import open as open
 from ._dates import cftime_dates
 from ._forebay import (
     BlockFacts,
@@ -32,14 +32,14 @@ from ._forebay import (
     __version__,
 )
 from ._forebay import SystemError as SystemError
-from ._file import File, FileVariable
-from ._loader import Loader
+from ._file.file import File, FileVariable
+from ._loader.loader import Loader
 from ._own_format import Variable, register_format
-from ._read import inspect, read
+from ._file.read import inspect, read
 from ._samples import Along, Centres, Constant, Field, Fixed, Groups, Ragged, Sparse, Whole, Windows
 from ._statistics import FieldStatistics, Statistics
-from ._store import Store
-from ._subset import Subset
+from ._store.store import Store
+from ._dataset.subset import Subset
 from ._warming import Warming
 from . import transforms as transforms
 

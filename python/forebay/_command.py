@@ -16,7 +16,7 @@ def main() -> int:
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     if sys.argv[1:2] == ["store-bench"] and "--study" in " ".join(sys.argv):
         # It reads pickles, as only Python can.
-        from . import _ddstore_study
+        from ._compat import ddstore_study
 
-        return _ddstore_study.main(sys.argv[2:])
+        return ddstore_study.main(sys.argv[2:])
     return run_command(["forebay", *sys.argv[1:]], [sys.executable, "-m", "forebay"])

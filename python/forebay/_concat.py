@@ -10,13 +10,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from ._dataset import Dataset
-from ._draws import DrawSpec
+from ._dataset.dataset import Dataset
+from ._dataset.subset import Subset
 from ._forebay import InvalidError, RawSubset
+from ._loader.draws import DrawSpec
 from ._sizes import whole
-from ._store import Store
-from ._store_concat import StoreConcat
-from ._subset import Subset
+from ._store.concat import StoreConcat
+from ._store.store import Store
 
 
 @overload

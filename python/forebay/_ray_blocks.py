@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ._batch import Batch, _decoded
+from ._dataset.set_operations import _objects
 from ._samples import NO_TYPE_REMEDY
-from ._set_operations import _objects
 
 FieldRow = tuple[str, Any, "list[int | None]", str]
 """Name, type for NumPy, shape of a sample and stored type of a field."""

@@ -20,14 +20,14 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError("forebay.ray needs Ray Data: pip install 'ray[data]'", name=error.name) from None
 
-from ._portable_set import PortableSet, file_set_of
+from ._dataset.portable_set import PortableSet, file_set_of
+from ._dataset.row_blocks import blocks_of_number, chunk_bounds, stored_facts
 from ._ray_blocks import FieldRow, check_fields, columns_of, example_rows
-from ._row_blocks import blocks_of_number, chunk_bounds, stored_facts
-from ._tiers import TierOptions
+from ._tiers.tiers import TierOptions
 
 if TYPE_CHECKING:
-    from ._dataset import Dataset
-    from ._subset import Subset
+    from ._dataset.dataset import Dataset
+    from ._dataset.subset import Subset
 
 __all__ = ["SampleDatasource", "ray"]
 

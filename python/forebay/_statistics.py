@@ -17,8 +17,8 @@ from ._sizes import size_of, whole
 from .transforms import Normalize
 
 if TYPE_CHECKING:
-    from ._dataset import Dataset
-    from ._store import Store
+    from ._dataset.dataset import Dataset
+    from ._store.store import Store
 
 QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
 """Quantiles that are computed where none are named."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from . import _file_formats
 from ._batch import Batch
-from ._file_formats import FileFormat
+from ._compat import file_formats as _file_formats
+from ._compat.file_formats import FileFormat
 from ._sizes import size_of
-from ._tf_fields import TensorField, as_written, fields_of, tf
+from ._tensorflow.fields import TensorField, as_written, fields_of, tf
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -11,7 +11,7 @@ from ._events import ForebayRuntimeWarning
 from ._forebay import WarmingRun
 
 if TYPE_CHECKING:
-    from ._dataset import Dataset
+    from ._dataset.dataset import Dataset
 
 # Ctrl-C ends a program within a second, however slow the block is that is under way.
 LAST_BLOCK_S = 0.5

@@ -25,8 +25,8 @@ from fsspec.utils import stringify_path, tokenize  # type: ignore[import-untyped
 
 from ._forebay import InvalidError, NotFoundError, RawSource, UnsupportedError
 from ._fsspec_listing import entries, everything
-from ._origin import TieredOrigin, shared_origin
-from ._tiers import Policy, TierOptions, Tiers
+from ._tiers.origin import TieredOrigin, shared_origin
+from ._tiers.tiers import Policy, TierOptions, Tiers
 
 try:
     from fsspec.implementations.chained import ChainedFileSystem  # type: ignore[import-untyped]

@@ -15,22 +15,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 # Before what else needs JAX: where that is not installed, it says what to do.
-from ._jax_batch import Batch, jax
+from ._jax.batch import Batch, jax
 
-from . import _batch, _dataset, _loader, _tiers  # isort: skip
-from ._delivery import Pair  # isort: skip
+from . import _batch  # isort: skip
+from ._dataset import dataset as _dataset  # isort: skip
+from ._loader import loader as _loader  # isort: skip
+from ._tiers import tiers as _tiers  # isort: skip
+from ._loader.delivery import Pair  # isort: skip
 from ._forebay import EpochRun, ForebayError, LoaderMemory, RawBatch  # isort: skip
-from ._jax_placement import HandOver, Placement, narrow_types, placement_of, with_casts  # isort: skip
-from ._jax_source import RandomAccessDataSource  # isort: skip
+from ._jax.placement import HandOver, Placement, narrow_types, placement_of, with_casts  # isort: skip
+from ._jax.source import RandomAccessDataSource  # isort: skip
 from ._samples import NO_TYPE_REMEDY  # isort: skip
 from ._sizes import whole  # isort: skip
-from ._store import Store  # isort: skip
-from ._subset import Subset  # isort: skip
+from ._store.store import Store  # isort: skip
+from ._dataset.subset import Subset  # isort: skip
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._loader_options import IterationOptions
+    from ._loader.options import IterationOptions
 
 __all__ = ["Batch", "Loader", "RandomAccessDataSource"]
 

@@ -16,9 +16,9 @@ from __future__ import annotations
 import os
 import sys
 
-from ._dist_dataset import DistDataset
+from ._compat.dist_dataset import DistDataset
+from ._compat.pyddstore import PyDDStore
 from ._forebay import __version__
-from ._pyddstore import PyDDStore
 
 __all__ = ["DistDataset", "PyDDStore", "__version__"]
 

@@ -14,11 +14,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _dataset
-from ._portable_set import file_set_of
+from ._dataset import opening as _dataset
+from ._dataset.portable_set import file_set_of
 from ._sizes import size_of, whole
-from ._subset import Subset
-from ._tiers import TierOptions
+from ._dataset.subset import Subset
+from ._tiers.tiers import TierOptions
 
 # Before what else needs Ray: where that is not installed, it says what to do.
 from ._ray_source import SampleDatasource, ray

@@ -12,18 +12,19 @@ import inspect
 import os
 from typing import TYPE_CHECKING, Any
 
-from . import _dataset, _loader
-from ._store import Store
-from ._subset import Subset
+from ._dataset import opening as _dataset
+from ._loader import loader as _loader
+from ._store.store import Store
+from ._dataset.subset import Subset
 
 # Before TensorFlow itself: where that is not installed, it says what to do.
-from ._tf_fields import as_written, tf
-from ._tf_feed import ENDLESS, TensorFeed
+from ._tensorflow.fields import as_written, tf
+from ._tensorflow.feed import ENDLESS, TensorFeed
 from ._tf_formats import ADIOS2, GNCF, HDF5, NC, NetCDF, Silo, Source, Zarr, from_slices
-from ._tf_state import State
+from ._tensorflow.state import State
 
 if TYPE_CHECKING:
-    from ._tf_callback import StateCallback
+    from ._tensorflow.callback import StateCallback
 
 __all__ = [
     "ADIOS2",
@@ -176,7 +177,7 @@ def _opened(source: Any, options: dict[str, Any]) -> Any:
 def __getattr__(name: str) -> Any:
     # Keras takes a second to import, and not every program trains with it.
     if name == "StateCallback":
-        from ._tf_callback import StateCallback
+        from ._tensorflow.callback import StateCallback
 
         return StateCallback
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

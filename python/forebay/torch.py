@@ -14,19 +14,23 @@ import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from . import _dataset, _device_feed, _draws, _loader, _tiers
-from ._delivery import Delivery, Pair
+from ._dataset import dataset as _dataset
+from ._device import feed as _device_feed
+from ._loader import draws as _draws
+from ._loader import loader as _loader
+from ._tiers import tiers as _tiers
+from ._loader.delivery import Delivery, Pair
 from ._forebay import BatchLoader, EpochRun, LoaderMemory, RawBatch
-from ._store import Store
-from ._subset import Subset
+from ._store.store import Store
+from ._dataset.subset import Subset
 
 # Before PyTorch itself: where that is not installed, it says what to do.
-from ._torch_dataset import Batch, Dataset, StoreDataset, _opened, collate, stacked_tensors
-from ._graph_dataset import GraphDataset
-from ._graphs import graphs
-from ._torch_formats import ADIOS2, GNCF, HDF5, NC, NetCDF, Silo, Zarr
+from ._torch.dataset import Batch, Dataset, StoreDataset, _opened, collate, stacked_tensors
+from ._torch.graph_dataset import GraphDataset
+from ._torch.graphs import graphs
+from ._torch.formats import ADIOS2, GNCF, HDF5, NC, NetCDF, Silo, Zarr
 
-from . import _device_memory  # isort: skip
+from ._torch import device_memory as _device_memory  # isort: skip
 
 import torch  # isort: skip
 import torch.distributed  # isort: skip
@@ -35,7 +39,7 @@ import torch.utils.data  # isort: skip
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._loader_options import IterationOptions
+    from ._loader.options import IterationOptions
 
 __all__ = [
     "ADIOS2",

@@ -13,9 +13,9 @@ from typing import Any
 import xarray as xr
 from xarray.backends import BackendEntrypoint, StoreBackendEntrypoint
 
-from ._dataset import _path
-from ._tiers import Policy, TierOptions, Tiers
-from ._xarray_store import FileStore, OpenedFile
+from ._dataset.opening import _path
+from ._tiers.tiers import Policy, TierOptions, Tiers
+from ._xarray.store import FileStore, OpenedFile
 
 __all__ = ["ForebayBackendEntrypoint"]
 

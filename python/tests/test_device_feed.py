@@ -17,8 +17,11 @@ from conftest import Make
 
 import forebay
 import forebay.torch
-from forebay import Ragged, _device_feed, _device_memory, _pinned_memory
+from forebay import Ragged
+from forebay._device import feed as _device_feed
+from forebay._device import pinned_memory as _pinned_memory
 from forebay._forebay import LoaderMemory
+from forebay._torch import device_memory as _device_memory
 
 pytestmark = pytest.mark.usefixtures("no_tiers")
 

@@ -204,7 +204,7 @@ def test_tensors_have_the_types_and_offsets_of_arrays(make: Make) -> None:
 
 
 def test_what_type_checkers_know_of_a_torch_loader_is_what_a_loader_takes() -> None:
-    from forebay._loader_options import IterationOptions
+    from forebay._loader.options import IterationOptions
 
     taken = set(inspect.signature(forebay.Loader).parameters) - {"dataset", "rank", "world"}
     assert taken == set(IterationOptions.__annotations__)

@@ -15,9 +15,10 @@ import pytest
 import zarr
 
 import forebay
-from forebay import Field, Ragged, _device_memory
+from forebay import Field, Ragged
 from forebay import transforms as T
 from forebay._forebay import LoaderMemory
+from forebay._torch import device_memory as _device_memory
 
 COUNT, HALF = 48, 20
 RANDOM = np.random.default_rng(17)

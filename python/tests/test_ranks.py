@@ -19,7 +19,7 @@ import numpy as np
 import torch.distributed as dist
 import torch.multiprocessing as mp
 import forebay, forebay.torch
-from forebay import _ranks
+from forebay._loader import ranks as _ranks
 
 def init(number, port):
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=number, world_size=2)

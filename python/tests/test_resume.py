@@ -220,7 +220,7 @@ def test_a_batch_knows_where_its_consumer_is_once_it_was_used(tmp_path: Path, sh
 
 
 def test_tensorflow_knows_the_end_of_an_epoch_whose_last_samples_cannot_be_read_in_any_order_of_commits() -> None:
-    from forebay._tf_state import State
+    from forebay._tensorflow.state import State
 
     for order in ([(0, 5), (0, 10)], [(0, 10), (0, 5)]):
         state = State()

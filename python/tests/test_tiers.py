@@ -452,10 +452,10 @@ def test_a_forked_child_reads_through_the_tiers_and_leaves_them_to_its_parent(
         assert ds.stats()["tiers"]["tiers"][0]["quota"] > 0
         in_fork(lambda: read(ds, 2))
         # As when its interpreter ends.
-        forebay._tiers._leave_all()
+        forebay._tiers.tiers._leave_all()
 
     in_fork(work)
-    in_fork(lambda: forebay._tiers._leave_all())
+    in_fork(lambda: forebay._tiers.tiers._leave_all())
     before = settle(ds)["origin"]["reads"]
     read(ds, 3)
     if tiers != "memory:64MiB":

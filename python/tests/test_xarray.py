@@ -22,8 +22,8 @@ import xarray as xr
 from conftest import FREE
 
 import forebay
-from forebay import _xarray_store
-from forebay._outer_index import outer
+from forebay._xarray import store as _xarray_store
+from forebay._xarray.outer_index import outer
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*Zarr format 3 specification.*"),

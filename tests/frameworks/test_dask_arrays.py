@@ -19,8 +19,8 @@ from dask.distributed import Client, LocalCluster
 from page_code import make_files, run_page
 
 import forebay
-from forebay import _portable_set
-from forebay._dask_array import FieldRows
+from forebay._dataset import portable_set as _portable_set
+from forebay._dataset.dask_array import FieldRows
 
 Make = Callable[..., Path]
 COUNT = 100
@@ -58,7 +58,7 @@ def test_an_array_has_all_values_and_other_processes_read_them(make: Make, clien
     assert other != os.getpid() and total == (values.astype("f8") + 1).sum() and most == values.max()
     np.testing.assert_array_equal(array.compute(), values)
     np.testing.assert_array_equal(ds.to_dask("y").compute(), np.arange(3 * COUNT))
-    opened = client.run(lambda: len(forebay._portable_set._open_sets))  # type: ignore[attr-defined]
+    opened = client.run(lambda: len(_portable_set._open_sets))
     # One for each field, however many blocks a process has read.
     assert all(count <= 2 for count in opened.values()) and max(opened.values()) > 0
 

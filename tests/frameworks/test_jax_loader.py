@@ -19,7 +19,7 @@ from package_fixtures import Make, images, same
 
 import forebay
 import forebay.jax
-from forebay import _jax_placement
+from forebay._jax import placement as _jax_placement
 
 COUNT = 60
 NARROW = {"int64": np.int32, "uint64": np.uint32, "float64": np.float32, "complex128": np.complex64}

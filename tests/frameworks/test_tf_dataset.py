@@ -15,7 +15,8 @@ from package_fixtures import Make, images, same
 
 import forebay
 import forebay.tensorflow
-from forebay import _tf_feed, _tf_fields
+from forebay._tensorflow import feed as _tf_feed
+from forebay._tensorflow import fields as _tf_fields
 
 COUNT = 60
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from forebay._pyddstore_torch import DistDataset, DistDatasetReader, ThreadDataLoader
+from forebay._compat.pyddstore_torch import DistDataset, DistDatasetReader, ThreadDataLoader
 
 __all__ = ["DistDataset", "DistDatasetReader", "ThreadDataLoader"]
 

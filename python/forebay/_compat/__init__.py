@@ -1,0 +1,1 @@
+"""Interfaces of other packages and papers over forebay: DDStore, HydraGNN, Stimulus."""

@@ -1,0 +1,1 @@
+"""Single files: their variables, attributes and values."""

@@ -1,0 +1,304 @@
+"""Batches of a set of samples, epoch after epoch."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._forebay import BatchLoader, ForebayWarning, LoaderMemory
+from .._sizes import size_of, whole
+from .._tiers.tiers import Policy, Tiers, leave_at_exit, naming_renamed
+from ..transforms import transform_spec
+from . import ranks as _ranks
+from .collate import Sample, mapping_of
+from .draws import draws_of
+from .facts import LoaderFacts
+from .iteration import Iteration
+from .words import _on_error, _shuffle
+from .words import _tail as _tail
+
+if TYPE_CHECKING:
+    from .._dataset.dataset import Dataset
+    from .._dataset.subset import Subset
+    from .._store.store import Store
+
+_NOT_PICKLED = ("_opened", "_active", "_process")
+
+
+class Loader(LoaderFacts, Iteration):
+    """Batches of a set of samples: made ahead by threads, in an order that can be resumed.
+
+    Args:
+        dataset: the samples, in files or in a :class:`Store`, or a :class:`Subset` of these.
+        batch_size: samples of a batch, on each rank.
+        shuffle: ``"full"`` (any sample anywhere; also ``True``), ``"block"`` (within windows: each chunk is decoded
+            once, in little memory) or ``"none"`` (also ``False``). The order is new in every epoch.
+        seed: where the order starts from.
+        rank, world: which of how many processes this is; by default those of a store, or else the only one.
+        tail: what becomes of samples that do not fill a batch on every rank: ``"short"`` (a shorter batch; one rank
+            only, the default there), ``"drop"``, ``"pad"`` (empty slots, index -1) or ``"wrap"`` (samples from the
+            epoch's start). Every rank has the same number of batches. ``drop_last=True`` is ``tail="drop"``.
+        transfer_size: bytes a request ought to bring where requests are slow, such as ``"1MiB"``; by default what the
+            file system prefers.
+        read_threads: threads that decode, as far as memory has room for them; by default one per core of this rank and
+            worker, at most 16. While they wait for data there are more, as many as it takes to keep these busy.
+        memory: bytes for everything, such as ``"2GiB"``. By default the loaders and sets of a process have equal parts of
+            what it may take, and one more part stays free: one alone has half. :meth:`describe` says how much it is.
+        prefetch: batches made ahead, besides one of each thread; 0 for none: each is made when it is asked for.
+        on_error: what is done about a sample that cannot be read, or is longer than ``memory``: ``"raise"``, ``"skip"`` or
+            ``"substitute"``. A batch of which none can be read is left out by ``"skip"``, or all padding (index -1) where
+            ``world`` > 1, and an error otherwise. An epoch of which none can be read is an error, but a warning where ``world`` > 1.
+        spill: a folder on a local disk for decoded values that memory cannot hold; one that cannot be used is an error.
+            ``spill_quota`` is the most it takes (0 for none); ``share`` whether the processes of a node share it
+            (by default when ``world`` > 1).
+        lanes, window: of the block shuffle; part of the order. Ranks own whole lanes, so ``world`` must divide them. By
+            default there are 48, or 24 or 12 where the files have fewer groups; what a group is depends on the files alone.
+        check_ranks: where ``torch.distributed`` is initialised with these ranks, each compares files, order, seed,
+            batches, epoch and position with those of rank 0 before its first batch. A difference is an error; rank 0 never waits, and the others
+            wait at most 60 s for it.
+        epochs: how many epochs one iteration goes through; ``None`` for as many as are taken. Each is begun while the last batches
+            of the one before are taken, so that none waits for its first batch. ``len`` is that of one epoch.
+        refresh: open the files anew at the start of each epoch, so that what was added to them (by a SWMR writer, or as
+            new files of a pattern) is in it. An epoch that goes on from a state keeps the files as they are. One rank only:
+            others could find another number of samples.
+        on_lost: of a store: what is done about samples of a rank that is gone: ``"raise"``, or ``"origin"`` to read them from
+            the files that the store was filled from.
+        weights: draws samples by these weights, one number for each; with ``replacement`` (the default) a sample may come again
+            in an epoch, and without it each that has a weight comes once, the heavier sooner.
+        balance: draws so that each class comes equally often: the name of a field, such as the label, or an array with a class for
+            each sample. A round has one sample of each class; the samples of a class all come before one comes again.
+        epoch_samples: samples of an epoch that is drawn by ``weights`` or ``balance``; by default as many as the set has, or, without
+            replacement, as have a weight.
+        bucket_by: makes batches of samples of similar length, each sample once, in an order that is shuffled: the name of a field whose
+            samples differ in length (texts by their bytes in UTF-8), of one that holds lengths, or an array of lengths. ``batch_size`` is part of this order.
+        transforms: by field, what is done to it on forebay's own threads: a list of :mod:`forebay.transforms`, such as
+            ``[RandomCrop(32, 32), Normalize(mean, std), Cast("float16")]``.
+        normalize: by field, ``(mean, std)`` or ``(mean, std, axis)``, before the cast of ``transforms``; or what
+            :meth:`Dataset.statistics` gave.
+        fields: which fields batches have, in this order: names, or a dict of names of which a list of fields is stacked along a new
+            axis, ``{"x": ["t2m", "u10", "v10"]}``: axis 1 of the batch.
+        map: a callable that is given each :class:`Batch` and returns what the consumer gets instead. ``map_threads`` threads call
+            it ahead of the consumer; results are delivered in order. What it raises is raised in its batch's place.
+        sample_map: a callable that is given each sample, a dict with ``index`` and ``seed``; what it returns is stacked again.
+        collate: a callable that is given the list of samples and returns the batch.
+        as_tuple: batches are tuples of their fields, in order, instead of dicts.
+        tiers, policy, config, placement_threads, tier_block, whole_file, tier_ahead: as :func:`open` takes them. When any is given,
+            the set is opened anew through those tiers; the samples and their order are the same.
+    """
+
+    __module__ = "forebay._loader"
+
+    _held = 2
+    """Batches that the consumer holds at a time."""
+
+    @naming_renamed
+    def __init__(
+        self,
+        dataset: Dataset | Store | Subset,
+        *,
+        batch_size: int = 1,
+        shuffle: str | bool = "none",
+        seed: int = 0,
+        rank: int | None = None,
+        world: int | None = None,
+        tail: str | None = None,
+        drop_last: bool = False,
+        transfer_size: int | str | None = None,
+        read_threads: int | None = None,
+        memory: int | str | None = None,
+        prefetch: int = 4,
+        on_error: str = "raise",
+        spill: str | os.PathLike[str] | None = None,
+        spill_quota: int | str | None = None,
+        share: bool | None = None,
+        lanes: int | None = None,
+        window: int = 1,
+        check_ranks: bool = True,
+        epochs: int | None = 1,
+        refresh: bool = False,
+        on_lost: str = "raise",
+        weights: Any = None,
+        replacement: bool = True,
+        balance: Any = None,
+        bucket_by: Any = None,
+        epoch_samples: int | None = None,
+        transforms: Mapping[str, Any] | None = None,
+        normalize: Any = None,
+        fields: Sequence[str] | Mapping[str, str | Sequence[str]] | str | None = None,
+        map: Callable[[Any], Any] | None = None,
+        map_threads: int = 1,
+        sample_map: Callable[[Sample], Any] | None = None,
+        collate: Callable[[list[Any]], Any] | None = None,
+        as_tuple: bool = False,
+        tiers: Tiers | None = None,
+        policy: Policy | None = None,
+        config: str | os.PathLike[str] | None = None,
+        placement_threads: int | None = None,
+        tier_block: int | str | None = None,
+        whole_file: bool | None = None,
+        tier_ahead: int | str | None = None,
+    ) -> None:
+        from .._dataset.dataset import spill_options
+
+        rank, world = shard_of(dataset, rank, world)
+        rank, world = 0 if rank is None else rank, 1 if world is None else world
+        self.dataset = dataset._read_through(
+            tiers=tiers,
+            policy=policy,
+            config=config,
+            placement_threads=placement_threads,
+            tier_block=tier_block,
+            whole_file=whole_file,
+            tier_ahead=tier_ahead,
+        )
+        self.batch_size = batch_size
+        self.epochs = None if epochs is None else whole("epochs", epochs)
+        if self.epochs == 0:
+            raise ValueError("epochs=0; give how many, or None for as many as are taken")
+        self._refreshes = refresh
+        self._on_lost = on_lost
+        self._check_refresh(world)
+        self._drawn = draws_of(dataset, batch_size, weights, replacement, balance, bucket_by, epoch_samples)
+        options = {
+            "batch_size": whole("batch_size", batch_size),
+            "shuffle": _shuffle(shuffle, lanes, window, self._drawn),
+            "seed": whole("seed", seed),
+            "shard": {"rank": whole("rank", rank), "world": whole("world", world)},
+            "tail": _tail(tail, drop_last),
+            "transfer_size": size_of(transfer_size, "transfer_size"),
+            "read_threads": None if read_threads is None else whole("read_threads", read_threads),
+            "memory": size_of(memory, "memory"),
+            "prefetch": whole("prefetch", prefetch),
+            "held": self._held,
+            "on_error": _on_error(on_error),
+            "spill": spill_options(spill, spill_quota, share),
+        }
+        self._check_ranks = check_ranks
+        self._rank_key = _ranks.key_of_new_loader()
+        spec = transform_spec(transforms, normalize, fields)
+        self._transforms = None if spec is None else json.dumps(spec)
+        self._map = mapping_of(map, sample_map, collate, self._stacked)
+        self._map_threads = whole("map_threads", map_threads)
+        if self._map_threads < 1:
+            raise ValueError("map_threads=0; at least 1 is needed")
+        self._as_tuple = as_tuple
+        self._set_up(json.dumps(options))
+
+    def _set_up(self, options: str, state: str | None = None) -> None:
+        draws = None if self._drawn is None else self._drawn.raw()
+        opened = self.dataset._batch_loader(options, self._on_lost, None, draws, self._batch_memory(), self._transforms)
+        shapes = ((name, shape) for name, _, shape, _ in opened.fields())
+        self._axes = {name: shape.index(None) for name, shape in shapes if None in shape}
+        if state is not None:
+            opened.load_state(state, True)
+        self._options, self._opened = options, opened
+        # Compared with other ranks before the first batch.
+        self._is_compared = False
+        self._process = os.getpid()
+        self._active = None
+        if self.dataset.tiers:
+            leave_at_exit(self)
+
+    def _batch_memory(self) -> LoaderMemory | None:
+        """Where batches are to lie; None for memory of this process alone."""
+        return None
+
+    def _leave(self) -> None:
+        if self._process != os.getpid():
+            return
+        self.close()
+        self._opened.close()
+
+    @property
+    def _loader(self) -> BatchLoader:
+        if self._process != os.getpid():
+            # The parent's threads are not here, nor the batches they made: of an epoch that is under way there, all comes.
+            state = self._opened.state_at_once()
+            if self._is_under_way:
+                state = state and json.dumps({**json.loads(state), "position": 0})
+            if self._active is not None:
+                self._active.close()
+            self._set_up(self._options, state)
+        return self._opened
+
+    def _move_to(self, rank: int, world: int) -> None:
+        """Goes on as another rank, from where it is."""
+        self._check_refresh(world)
+        options = {**json.loads(self._options), "shard": {"rank": rank, "world": world}}
+        self._set_up(json.dumps(options), self._opened.state())
+
+    def _check_refresh(self, world: int) -> None:
+        if self._refreshes and not hasattr(self.dataset, "_opened_anew"):
+            raise ValueError("refresh=True: a store does not change, nor do the numbers of a subset")
+        if self._refreshes and world > 1:
+            raise ValueError("refresh=True with world > 1: each rank could find another number of samples")
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes ``epoch`` the next one that is begun. A loop that is under way goes on, and its batches count."""
+        self._loader.set_epoch(whole("epoch", epoch))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the consumer is: what it has received, not what was made ahead. After the last batch of an epoch it is at
+        the start of the next."""
+        state: dict[str, Any] = json.loads(self._loader.state())
+        return state
+
+    def load_state_dict(self, state: dict[str, Any], strict: bool = True) -> None:
+        """Goes on from ``state``, with any number of ranks and threads; a changed set is refused. The order is the state's: its
+        ``shuffle`` and ``seed`` hold from now on, whatever the loader was made with.
+
+        The set may lie in another folder or on another node: fields, and names, lengths, types and counts of the files must
+        be the same, and other times of modification are a warning. ``strict=False`` accepts any set that has as many samples,
+        and as many in each file, numbered in the same order, where the shuffle is by blocks. A loop that is under way ends.
+        """
+        if not isinstance(state, dict) or "fingerprint" not in state:
+            raise ValueError("this is no state of a loader: give what state_dict() returned")
+        loader = self._loader
+        self._end_epoch()
+        if not loader.load_state(json.dumps(state), strict):
+            is_other_set = state["fingerprint"] != json.loads(loader.state())["fingerprint"]
+            warnings.warn(
+                "the state was taken of other files or fields: right where they hold the same samples in the same order"
+                if is_other_set
+                else "the state was taken of files with other times of modification: right for copies of them, wrong if their "
+                "contents were changed",
+                ForebayWarning,
+                stacklevel=2,
+            )
+
+    def close(self) -> None:
+        """Ends the epoch that is under way, and gives memory back that no batch lies in. May be called more than once. The loader can
+        be used again: a loop begins the next epoch, and :meth:`steps` goes on from where the consumer is."""
+        self._end_epoch()
+        if self._process == os.getpid():
+            self._opened.release_memory()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: value for name, value in self.__dict__.items() if name not in _NOT_PICKLED}
+        kept["_state"] = self._loader.state()
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        state = kept.pop("_state")
+        self.__dict__.update(kept)
+        self._rank_key = _ranks.key_of_new_loader()
+        self._set_up(self._options, state)
+
+
+def shard_of(dataset: Any, rank: int | None, world: int | None) -> tuple[int | None, int | None]:
+    """Rank and world as they are given, or else those of a store: its ranks are those of the job."""
+    from .._store.store import Store
+
+    base = getattr(dataset, "_base", dataset)
+    if rank is None and world is None and isinstance(base, Store):
+        return base.rank, base.world
+    return rank, world

@@ -1,0 +1,1 @@
+"""A data set in the memory of all ranks, and how it is filled."""

@@ -1,0 +1,1 @@
+"""Tiers as arguments give them, and origins that are read through them."""

@@ -14,7 +14,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ._dataset import opening as _dataset
+from ._dataset.dataset import Dataset
+from ._dataset.opening import open as open_set
 from ._dataset.portable_set import file_set_of
 from ._sizes import size_of, whole
 from ._dataset.subset import Subset
@@ -33,7 +34,7 @@ _LOADER = ("memory", "on_error", "normalize", "read_threads", "transfer_size", "
 
 
 def read(
-    source: Paths | _dataset.Dataset | Subset,
+    source: Paths | Dataset | Subset,
     fields: Sequence[str | Field] | Mapping[str, str | Field] | str | None = None,
     label: str | Field | None = None,
     *,
@@ -89,11 +90,11 @@ def _taken(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 def _opened(source: Any, fields: Any, label: Any, options: dict[str, Any]) -> Any:
     """The set that ``source`` is or names, as this process plans it: it copies nothing to tiers."""
-    if isinstance(source, (_dataset.Dataset, Subset)):
+    if isinstance(source, (Dataset, Subset)):
         if fields is not None or label is not None or options:
             named = [name for name, given in (("fields", fields), ("label", label)) if given is not None]
             raise ValueError(f"{', '.join([*named, *options])} with a set that is open already: say it where the set is opened")
         return source
     if not isinstance(source, (str, os.PathLike, list, tuple)):
         raise TypeError(f"a forebay.Dataset is needed, as forebay.open gives it, or paths, not {type(source).__name__}")
-    return _dataset.open(source, fields, label, tiers=[], **options)
+    return open_set(source, fields, label, tiers=[], **options)

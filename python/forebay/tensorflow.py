@@ -12,8 +12,9 @@ import inspect
 import os
 from typing import TYPE_CHECKING, Any
 
-from ._dataset import opening as _dataset
-from ._loader import loader as _loader
+from ._dataset.dataset import Dataset
+from ._dataset.opening import open as open_set
+from ._loader.loader import Loader
 from ._store.store import Store
 from ._dataset.subset import Subset
 
@@ -156,9 +157,9 @@ def _element(tensors: dict[str, Any], carried: dict[str, Any], as_tuple: bool, l
 
 def _opened(source: Any, options: dict[str, Any]) -> Any:
     """The set that ``source`` is or names; what says how paths are opened is taken out of ``options``."""
-    if isinstance(source, (_dataset.Dataset, Store, Subset)):
-        known = inspect.signature(_loader.Loader.__init__).parameters
-        if unknown := [name for name in options if name in inspect.signature(_dataset.open).parameters and name not in known]:
+    if isinstance(source, (Dataset, Store, Subset)):
+        known = inspect.signature(Loader.__init__).parameters
+        if unknown := [name for name in options if name in inspect.signature(open_set).parameters and name not in known]:
             raise ValueError(f"{', '.join(unknown)} with a set that is open already: say it where the set is opened")
         return source
     if tf.is_tensor(source):
@@ -169,9 +170,9 @@ def _opened(source: Any, options: dict[str, Any]) -> Any:
     if not isinstance(source, (str, os.PathLike, list, tuple)):
         raise TypeError(f"a forebay.Dataset is needed, as forebay.open gives it, a Store or paths, not {type(source).__name__}")
     # What both take says how epochs are read, and goes to the loader; but for fields, which paths have none of yet.
-    of_loader = set(inspect.signature(_loader.Loader.__init__).parameters) - {"fields"}
-    named = [name for name in inspect.signature(_dataset.open).parameters if name not in of_loader]
-    return _dataset.open(source, **{name: options.pop(name) for name in named if name in options})
+    of_loader = set(inspect.signature(Loader.__init__).parameters) - {"fields"}
+    named = [name for name in inspect.signature(open_set).parameters if name not in of_loader]
+    return open_set(source, **{name: options.pop(name) for name in named if name in options})
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import xarray as xr
 from xarray.backends import BackendEntrypoint, StoreBackendEntrypoint
 
-from ._dataset.opening import _path
+from ._forebay import absolute_path
 from ._tiers.tiers import Policy, TierOptions, Tiers
 from ._xarray.store import FileStore, OpenedFile
 
@@ -96,7 +96,7 @@ def _name(filename_or_obj: Any) -> str:
         kind = type(filename_or_obj).__name__
         raise TypeError(f'engine="forebay" opens paths and URLs, not {kind}: give the name of the file')
     name = os.fspath(filename_or_obj)
-    return _path(name.removeprefix("forebay://") if isinstance(name, str) else os.fsdecode(name))
+    return absolute_path(name.removeprefix("forebay://") if isinstance(name, str) else os.fsdecode(name))
 
 
 def _below(name: str, top: str) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from .._dataset import opening as _dataset
+from .._dataset.dataset import Dataset
+from .._dataset.opening import open as open_set
 from .._file.read import inspect as inspect_file
-from .._forebay import ForebayError, format_at
+from .._forebay import ForebayError, absolute_path, format_at
 from .._samples import Boundary, Field, Fixed, Paths, Ragged
 
 Source = tuple[str, str, "str | None", Any]
@@ -36,7 +37,7 @@ class FileFormat:
         if facts is not None:
             self.check(path, facts["format"], module)
         elif os.path.exists(path) or "://" in path:
-            found = format_at(_dataset._path(path))
+            found = format_at(absolute_path(path))
             if found is not None:
                 self.check(path, found, module)
 
@@ -64,7 +65,7 @@ ZARR = FileFormat("Zarr", ("zarr",))
 FORMATS = (HDF5, NETCDF, ADIOS2, SILO, ZARR)
 
 
-def open_pairs(wanted: FileFormat, sources: list[Source], module: str, **how: Any) -> _dataset.Dataset:
+def open_pairs(wanted: FileFormat, sources: list[Source], module: str, **how: Any) -> Dataset:
     """The samples of ``sources`` as one set: fields ``data`` and, where sources name one, ``label``.
 
     ``module`` is the front that was asked, which errors name; ``how`` goes to :func:`forebay.open`.
@@ -86,7 +87,7 @@ def open_pairs(wanted: FileFormat, sources: list[Source], module: str, **how: An
     names: dict[str, str | Field] = {"data": Field(name, samples=samples)}
     if label is not None:
         names["label"] = Field(label, samples=Fixed(1))
-    opened = _dataset.open([path for path, *_ in sources], names, **{**wanted.options, **how})
+    opened = open_set([path for path, *_ in sources], names, **{**wanted.options, **how})
     for path, found in opened._opened.formats():
         wanted.check(path, found, module)
     return opened
@@ -127,7 +128,7 @@ def _row(path: Paths, field: str, facts: Facts | None) -> tuple[np.dtype[Any], t
     variable = facts["variables"].get(field) if facts is not None else None
     if variable is not None and variable["numpy"] is not None and variable["shape"]:
         return variable["numpy"], variable["shape"][1:]
-    opened = _dataset.open(path, [field], tiers=[]).describe()["fields"][field]
+    opened = open_set(path, [field], tiers=[]).describe()["fields"][field]
     return opened["numpy"], opened["shape"]
 
 

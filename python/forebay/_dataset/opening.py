@@ -29,8 +29,7 @@ from .._samples import (
 from .._sizes import size_of
 from .._tiers.tiers import Policy, TierOptions, Tiers, naming_renamed
 from .anndata import cell_fields
-from .dataset import Dataset as Dataset
-from .dataset import spill_options as spill_options
+from .dataset import Dataset, spill_options
 
 
 @naming_renamed
@@ -204,9 +203,5 @@ def _paths(files: Paths) -> list[str]:
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"{path!r} is no path: give paths, URLs, patterns, folders, or a list of these")
-    return [_path(os.fspath(path)) for path in paths]
-
-
-def _path(path: str) -> str:
     # Made absolute: a worker that opens them again may stand in another folder.
-    return absolute_path(path)
+    return [absolute_path(os.fspath(path)) for path in paths]

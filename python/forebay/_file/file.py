@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._dataset.opening import _path
-from .._forebay import FileReader, NotFoundError, RawArray
+from .._forebay import FileReader, NotFoundError, RawArray, absolute_path
 from .._samples import CF
 from .._tiers.origin import TieredOrigin, tiered_origin
 from .._tiers.tiers import Policy, TierOptions, Tiers
@@ -39,6 +38,8 @@ class File(Mapping[str, "FileVariable"]):
     until the program ends.
     """
 
+    __module__ = "forebay._file"
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -57,7 +58,7 @@ class File(Mapping[str, "FileVariable"]):
         self, path: str, cf: tuple[CF, bool], through: TierOptions | None, version: str | None = None
     ) -> None:
         self._reader: FileReader | None = None
-        self.path = _path(path)
+        self.path = absolute_path(path)
         """The path or URL."""
         self._cf, self._through = cf, through
         self._origin: TieredOrigin | None = tiered_origin(through)
@@ -146,6 +147,8 @@ class File(Mapping[str, "FileVariable"]):
 
 class FileVariable:
     """A variable of a :class:`File`: ``variable[...]`` reads it, or a part of it, as a NumPy array."""
+
+    __module__ = "forebay._file"
 
     def __init__(self, reader: FileReader, name: str, stored: str, shape: tuple[int, ...]) -> None:
         self._reader = reader

@@ -11,8 +11,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from .._dataset.opening import _path
-from .._forebay import RawArray, inspect_file, read_variable
+from .._forebay import RawArray, absolute_path, inspect_file, read_variable
 from .._samples import CF, unpack_spec
 from .values import attribute_of, values_of
 
@@ -42,7 +41,7 @@ def read(
     """
     items = _items(selection)
     how = _how(cf, mask_valid)
-    return _selected(read_variable(_path(os.fspath(path)), variable, ",".join(map(_word, items)), how), items)
+    return _selected(read_variable(absolute_path(os.fspath(path)), variable, ",".join(map(_word, items)), how), items)
 
 
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     read is a :class:`ValueError` that says why. ``swmr`` is true where a SWMR writer has the file open: then these are
     the facts of this moment.
     """
-    facts, types, attributes = inspect_file(_path(os.fspath(path)))
+    facts, types, attributes = inspect_file(absolute_path(os.fspath(path)))
     found: dict[str, Any] = json.loads(facts)
     found["groups"] = {name: {"attributes": {}} for name in found["groups"]}
     variables = {variable["name"]: variable for variable in found["variables"]}

@@ -53,6 +53,14 @@ def _own_array(values: bytes, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     return np.frombuffer(bytearray(values), dtype)
 
 
+def objects_of(values: list[Any]) -> npt.NDArray[Any]:
+    """``values``, texts or lists of them, as an array of objects, which can be compared."""
+    table = np.empty(len(values), object)
+    for number, value in enumerate(values):
+        table[number] = value
+    return table
+
+
 class Batch(dict[str, Any]):
     """Samples side by side: a dict of arrays by field name; texts of any length are a ``list[str]``.
 

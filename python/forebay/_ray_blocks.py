@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._batch import Batch, _decoded
-from ._dataset.set_operations import _objects
+from ._batch import Batch, _decoded, objects_of
 from ._samples import NO_TYPE_REMEDY
 
 FieldRow = tuple[str, Any, "list[int | None]", str]
@@ -33,11 +32,11 @@ def columns_of(batch: Batch, axes: Mapping[str, int]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name, values in batch.items():
         if name in batch.offsets:
-            columns[name] = _objects(np.split(values, batch.offsets[name][1:-1], axis=axes[name]))
+            columns[name] = objects_of(np.split(values, batch.offsets[name][1:-1], axis=axes[name]))
         elif isinstance(values, list):
-            columns[name] = _objects(values)
+            columns[name] = objects_of(values)
         elif values.dtype.kind == "S":
-            columns[name] = _objects(_decoded(values.tolist()))
+            columns[name] = objects_of(_decoded(values.tolist()))
         else:
             columns[name] = values
     return columns
@@ -50,11 +49,11 @@ def example_rows(rows: Iterable[FieldRow]) -> dict[str, Any]:
     for name, code, shape, stored in rows:
         dtype = np.dtype(code)
         if stored == "texts":
-            columns[name] = _objects([[""], [""]])
+            columns[name] = objects_of([[""], [""]])
         elif stored in ("text", "string") or dtype.kind in "SUO":
-            columns[name] = _objects(["", ""])
+            columns[name] = objects_of(["", ""])
         elif None in shape:
-            columns[name] = _objects([np.zeros([open_len if length is None else length for length in shape], dtype) for open_len in (1, 2)])
+            columns[name] = objects_of([np.zeros([open_len if length is None else length for length in shape], dtype) for open_len in (1, 2)])
         else:
             columns[name] = np.zeros([2, *(length or 0 for length in shape)], dtype)
     return columns

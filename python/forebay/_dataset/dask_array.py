@@ -9,18 +9,19 @@ import numpy as np
 from .._sizes import whole
 from .portable_set import PortableSet, file_set_of
 from .row_blocks import chunk_bounds, rows_at_most
-from .subset import Subset
 
 if TYPE_CHECKING:
     from .dataset import Dataset
+    from .sample_set import SampleSet
+    from .subset import Subset
 
 
-def field_array(samples: Dataset | Subset, field: str, chunks: Any) -> Any:
+def field_array(samples: SampleSet, field: str, chunks: Any) -> Any:
     """The array that :meth:`forebay.Dataset.to_dask` gives."""
     da, config, tokenize = _dask()
     base = file_set_of(samples)
     whole_set = base._with_field(field)
-    alone = Subset(whole_set, samples._part) if isinstance(samples, Subset) else whole_set
+    alone = whole_set if samples._part is None else whole_set._within(samples._part)
     rows = FieldRows(alone, field)
     row_chunks = _row_chunks(alone, rows, chunks, config)
     return da.from_array(

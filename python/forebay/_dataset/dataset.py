@@ -25,21 +25,17 @@ from .._forebay import (
     SampleReader,
     memory_report,
 )
+from .._loader.draws import DrawSpec
 from .._loader.loader import Loader
-from .._sizes import size_of, whole
+from .._sizes import whole
 from .._tiers.tiers import TierOptions, leave_at_exit
 from .._warming import Warming
-from .set_operations import FIELD_BATCH_BYTES, SetOperations
+from .sample_set import FIELD_BATCH_BYTES, SampleSet
 from .subset import Subset
 from .workers import note_workers
 
 
-def spill_options(folder: str | os.PathLike[str] | None, quota: int | str | None, shared: bool | None = None) -> Any:
-    """What the compiled part takes about the spill."""
-    return {"folder": None if folder is None else os.fspath(folder), "quota": size_of(quota, "spill_quota"), "shared": shared}
-
-
-class Dataset(SetOperations):
+class Dataset(SampleSet):
     """A set of samples, made by :func:`open`.
 
     ``ds[5]`` is one sample, a dict of arrays; ``ds[2:9]``, ``ds[[9, 2, 2]]`` and ``ds[mask]`` are a :class:`Batch`. It
@@ -48,6 +44,8 @@ class Dataset(SetOperations):
     """
 
     __module__ = "forebay"
+
+    _may_grow = True
 
     label: str | None
     """The name of the field that is the label, if one was named."""
@@ -153,15 +151,19 @@ class Dataset(SetOperations):
     def _base(self) -> Dataset:
         return self
 
+    @property
+    def _file_set(self) -> Dataset:
+        return self
+
     def _part_lens(self) -> list[int]:
         return self._opened.part_lens()
 
-    def _within(self, part: RawSubset) -> Subset:
-        return Subset(self, part)
+    def _within(self, part: RawSubset, drawn: DrawSpec | None = None) -> Subset:
+        return Subset(self, part, drawn)
 
     def _field_batches(self, field: str, part: RawSubset | None = None) -> Iterator[Batch]:
         alone = self._with_field(field)
-        samples = alone if part is None else Subset(alone, part)
+        samples = alone if part is None else alone._within(part)
         batch_size = FIELD_BATCH_BYTES // max(alone.nbytes // max(len(alone), 1), 1)
         with Loader(samples, batch_size=min(max(batch_size, 1), 1 << 16), check_ranks=False) as loader:
             yield from loader
@@ -216,7 +218,6 @@ class Dataset(SetOperations):
         return self._opened.fields()
 
     def _read_through(self, **options: Any) -> Dataset:
-        """These samples, read as ``options`` say of tiers; what they do not say stays as it is."""
         if all(value is None for value in options.values()):
             return self
         through = TierOptions(**options, base=self._through)
@@ -233,7 +234,6 @@ class Dataset(SetOperations):
         return self._opened.spec, self.fingerprint
 
     def _opened_anew(self) -> Dataset:
-        """These samples, of the files as they are now."""
         return type(self)(self._spec, self._options, self.label, self._through)
 
     @property

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 from .._forebay import absolute_path
+from .._loader.words import spill_options
 from .._samples import (
     CF,
     Along,
@@ -29,7 +30,7 @@ from .._samples import (
 from .._sizes import size_of
 from .._tiers.tiers import Policy, TierOptions, Tiers, naming_renamed
 from .anndata import cell_fields
-from .dataset import Dataset, spill_options
+from .dataset import Dataset
 
 
 @naming_renamed

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from .._forebay import InvalidError
 from .._tiers.tiers import TierOptions
-from .dataset import Dataset
-from .subset import Subset, _packed, _restored
+from .parts import indices_of, packed, unpacked
 
 if TYPE_CHECKING:
-    from .._store.store import Store
+    from .dataset import Dataset
+    from .subset import Subset
 
 KEPT = 16
 """Sets without tiers that a process keeps open for the next task, those used last: a field of a graph of dask is one."""
@@ -59,12 +59,14 @@ class PortableSet:
     def __init__(self, samples: Dataset | Subset, tiers: TierOptions | Mapping[str, Any] | None = None) -> None:
         base = file_set_of(samples)
         self._live: Dataset | Subset | None = samples if tiers is None else None
+        # Another process imports the class by its name.
+        self._kind = type(base)
         self._set = (*base._had, base._options, base.label)
         self._told = base._opened.told()
         self._tiers = base._through if tiers is None else tiers
         self._part = None
-        if isinstance(samples, Subset):
-            self._part = (*_packed(samples.indices, len(base)), samples._drawn)
+        if samples._part is not None:
+            self._part = (*packed(indices_of(samples._part), len(base)), samples._drawn)
         # Two sets of the same samples may be read through different tiers.
         through = self._tiers.config if isinstance(self._tiers, TierOptions) else repr(sorted(self._tiers.items(), key=str))
         words = [samples.fingerprint, base._options, str(base.label), through]
@@ -86,13 +88,16 @@ class PortableSet:
     def _open(self) -> Dataset | Subset:
         spec, fingerprint, options, label = self._set
         through = self._tiers if isinstance(self._tiers, TierOptions) else TierOptions(**self._tiers)
-        base = Dataset(spec, options, label, through, (spec, fingerprint), self._told)
+        base = self._kind(spec, options, label, through, (spec, fingerprint), self._told)
         if base.fingerprint != fingerprint:
             raise InvalidError(
                 "files of this data set are others here than where it was opened, so that its samples may be others\n  hint: open the "
                 "set again, and give all nodes the same files"
             )
-        return base if self._part is None else _restored(base, *self._part)
+        if self._part is None:
+            return base
+        kind, numbers, drawn = self._part
+        return base._within(unpacked(kind, numbers, len(base)), drawn)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_live": None}
@@ -100,8 +105,8 @@ class PortableSet:
 
 def file_set_of(samples: Any) -> Dataset:
     """The data set that ``samples`` are, or are a part of; an error for what lies in the memory of ranks."""
-    base: Dataset | Store | None = getattr(samples, "_base", None)
-    if not isinstance(base, Dataset):
-        what = "a store belongs to the ranks of one job" if base is not None else f"not {type(samples).__name__}"
+    base: Dataset | None = getattr(samples, "_file_set", None)
+    if base is None:
+        what = "a store belongs to the ranks of one job" if hasattr(samples, "_file_set") else f"not {type(samples).__name__}"
         raise TypeError(f"a forebay.Dataset is needed, as forebay.open gives it, or a part of one: {what}")
     return base

@@ -9,17 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from .._forebay import FileReader, ForebayError
-from .._loader.loader import Loader
+from .parts import indices_of
 from .portable_set import file_set_of
-from .subset import Subset
 
 if TYPE_CHECKING:
     from .dataset import Dataset
+    from .sample_set import SampleSet
 
 Bounds = npt.NDArray[np.int64]
 
 
-def chunk_bounds(samples: Dataset | Subset, rows: int | None = None) -> Bounds:
+def chunk_bounds(samples: SampleSet, rows: int | None = None) -> Bounds:
     """The samples that a chunk, a group of small chunks, or a file begins with; their number comes last. In a part whose samples do
     not lie in order, every sample is one. Groups are as long as is worth a request, or of as many whole chunks as have ``rows``."""
     base = file_set_of(samples)
@@ -29,9 +29,9 @@ def chunk_bounds(samples: Dataset | Subset, rows: int | None = None) -> Bounds:
         starts.append(np.arange(first, first + length, group_len, dtype=np.int64))
         first += length
     bounds = np.append(np.concatenate(starts), first)
-    if not isinstance(samples, Subset):
+    if samples._part is None:
         return bounds
-    numbers = samples.indices
+    numbers = indices_of(samples._part)
     if (np.diff(numbers) < 0).any():
         return np.arange(len(numbers) + 1, dtype=np.int64)
     return np.unique(np.append(np.searchsorted(numbers, bounds), len(numbers)))
@@ -39,7 +39,7 @@ def chunk_bounds(samples: Dataset | Subset, rows: int | None = None) -> Bounds:
 
 def _group_len(base: Dataset) -> int:
     """Samples of a chunk of the field with the most bytes, or of as many chunks as are worth a request."""
-    with Loader(base, batch_size=1, prefetch=0, read_threads=1, check_ranks=False) as loader:
+    with base.loader(batch_size=1, prefetch=0, read_threads=1, check_ranks=False) as loader:
         order: dict[str, Any] = json.loads(loader._opened.order())
     group_len, chunk_len = max(int(order["group_len"]), 1), _chunk_len(base)
     if group_len >= max(base._part_lens(), default=0):

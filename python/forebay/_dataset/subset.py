@@ -12,15 +12,16 @@ import numpy.typing as npt
 from .._batch import Batch, split_samples
 from .._forebay import BatchLoader, InvalidError, LoaderMemory, RawBatch, RawDraws, RawSubset
 from .._loader.draws import DrawSpec
-from .set_operations import SetOperations, chosen
+from .._loader.loader import Loader
+from .parts import chosen, indices_of, packed, unpacked
+from .sample_set import SampleSet
 
 if TYPE_CHECKING:
-    from .._loader.loader import Loader
     from .._store.store import Store
     from .dataset import Dataset
 
 
-class Subset(SetOperations):
+class Subset(SampleSet):
     """Some samples of a data set or store, made by :meth:`Dataset.take`, :meth:`~Dataset.split`, :meth:`~Dataset.where`,
     :func:`concat` or :func:`mix`. It is indexed and loaded as the whole is.
 
@@ -30,6 +31,8 @@ class Subset(SetOperations):
 
     __module__ = "forebay"
 
+    _part: RawSubset
+
     def __init__(self, base: Dataset | Store, part: RawSubset, drawn: DrawSpec | None = None) -> None:
         self.base = base
         self._part = part
@@ -38,6 +41,14 @@ class Subset(SetOperations):
     @property
     def _base(self) -> Dataset | Store:
         return self.base
+
+    @property
+    def _file_set(self) -> Dataset | None:
+        return self.base._file_set
+
+    @property
+    def _job_shard(self) -> tuple[int, int] | None:  # type: ignore[override]
+        return self.base._job_shard
 
     @property
     def label(self) -> str | None:
@@ -69,7 +80,7 @@ class Subset(SetOperations):
     @property
     def indices(self) -> npt.NDArray[np.int64]:
         """The number in ``base`` of each sample."""
-        return np.frombuffer(bytearray(self._part.samples()), np.int64)
+        return indices_of(self._part)
 
     @property
     def fingerprint(self) -> str:
@@ -126,25 +137,19 @@ class Subset(SetOperations):
 
     def loader(self, **options: Any) -> Loader:
         """A loader of these samples; see :class:`Loader` for what it takes."""
-        from .._loader.loader import Loader
-
         return Loader(self, **options)
 
     def _batch_loader(
         self,
         options: str,
         on_lost: str,
-        subset: RawSubset | None,
-        draws: RawDraws | None,
+        subset: RawSubset | None = None,
+        draws: RawDraws | None = None,
         memory: LoaderMemory | None = None,
         transforms: str | None = None,
     ) -> BatchLoader:
         assert subset is None
         return self.base._batch_loader(options, on_lost, self._part, draws, memory, transforms)
-
-    @property
-    def _own_part(self) -> RawSubset | None:
-        return self._part
 
     def _part_lens(self) -> list[int]:
         ends = np.cumsum(self.base._part_lens())
@@ -157,10 +162,10 @@ class Subset(SetOperations):
     def _field_batches(self, field: str, part: RawSubset | None = None) -> Iterator[Batch]:
         return self.base._field_batches(field, self._part if part is None else self._part.then(part))
 
-    def _within(self, part: RawSubset) -> Subset:
+    def _within(self, part: RawSubset, drawn: DrawSpec | None = None) -> Subset:
         if self._drawn is not None:
             raise InvalidError("parts of a mixture are not mixed\n  hint: take parts of the sets, and mix these")
-        return Subset(self.base, self._part.then(part))
+        return Subset(self.base, self._part.then(part), drawn)
 
     def _read_through(self, **options: Any) -> Subset:
         base = self.base._read_through(**options)
@@ -188,27 +193,8 @@ class Subset(SetOperations):
         return f"<forebay.Subset of {len(self)} samples of {self.base!r}>"
 
     def __reduce__(self) -> Any:
-        return _restored, (self.base, *_packed(self.indices, len(self.base)), self._drawn)
-
-
-def _packed(indices: npt.NDArray[np.int64], count: int) -> tuple[str, Any]:
-    """The samples of a subset as it is pickled: a slice, a bitmap, or a list."""
-    steps = np.diff(indices)
-    if len(steps) == 0 or (steps == steps[0]).all():
-        first = int(indices[0]) if len(indices) else 0
-        return "slice", (first, int(steps[0]) if len(steps) else 1, len(indices))
-    if (steps > 0).all() and count < 64 * len(indices):
-        mask = np.zeros(count, bool)
-        mask[indices] = True
-        return "bits", np.packbits(mask)
-    return "listed", indices
+        return _restored, (self.base, *packed(self.indices, len(self.base)), self._drawn)
 
 
 def _restored(base: Dataset | Store, kind: str, packed: Any, drawn: DrawSpec | None) -> Subset:
-    if kind == "slice" and packed[1] != 0:
-        return Subset(base, RawSubset.slice(len(base), *packed), drawn)
-    if kind == "slice":
-        packed = np.full(packed[2], packed[0])
-    elif kind == "bits":
-        packed = np.flatnonzero(np.unpackbits(packed, count=len(base)))
-    return Subset(base, RawSubset.listed(len(base), np.asarray(packed, np.uint64).tobytes()), drawn)
+    return Subset(base, unpacked(kind, packed, len(base)), drawn)

@@ -17,7 +17,7 @@ from .collate import Sample, mapping_of
 from .draws import draws_of
 from .facts import LoaderFacts
 from .iteration import Iteration
-from .words import _on_error, _shuffle
+from .words import _on_error, _shuffle, spill_options
 from .words import _tail as _tail
 
 if TYPE_CHECKING:
@@ -141,8 +141,6 @@ class Loader(LoaderFacts, Iteration):
         whole_file: bool | None = None,
         tier_ahead: int | str | None = None,
     ) -> None:
-        from .._dataset.dataset import spill_options
-
         rank, world = shard_of(dataset, rank, world)
         rank, world = 0 if rank is None else rank, 1 if world is None else world
         self.dataset = dataset._read_through(
@@ -231,7 +229,7 @@ class Loader(LoaderFacts, Iteration):
         self._set_up(json.dumps(options), self._opened.state())
 
     def _check_refresh(self, world: int) -> None:
-        if self._refreshes and not hasattr(self.dataset, "_opened_anew"):
+        if self._refreshes and not self.dataset._may_grow:
             raise ValueError("refresh=True: a store does not change, nor do the numbers of a subset")
         if self._refreshes and world > 1:
             raise ValueError("refresh=True with world > 1: each rank could find another number of samples")
@@ -296,9 +294,5 @@ class Loader(LoaderFacts, Iteration):
 
 def shard_of(dataset: Any, rank: int | None, world: int | None) -> tuple[int | None, int | None]:
     """Rank and world as they are given, or else those of a store: its ranks are those of the job."""
-    from .._store.store import Store
-
-    base = getattr(dataset, "_base", dataset)
-    if rank is None and world is None and isinstance(base, Store):
-        return base.rank, base.world
-    return rank, world
+    of_job: tuple[int, int] | None = getattr(dataset, "_job_shard", None)
+    return of_job if rank is None and world is None and of_job is not None else (rank, world)

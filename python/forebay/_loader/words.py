@@ -1,10 +1,11 @@
-"""What loaders are told in words: the shuffle, the last batch, errors of samples."""
+"""What loaders are told in words: the shuffle, the last batch, errors of samples, the spill."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-from .._sizes import whole
+from .._sizes import size_of, whole
 from .draws import DrawSpec
 
 
@@ -41,3 +42,8 @@ def _tail(tail: str | None, drop_last: bool) -> str | None:
     if drop_last and tail not in (None, "drop"):
         raise ValueError(f"drop_last=True and tail={tail!r}")
     return "drop" if drop_last else tail
+
+
+def spill_options(folder: str | os.PathLike[str] | None, quota: int | str | None, shared: bool | None = None) -> Any:
+    """What the compiled part takes about the spill."""
+    return {"folder": None if folder is None else os.fspath(folder), "quota": size_of(quota, "spill_quota"), "shared": shared}

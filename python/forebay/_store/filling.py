@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._batch import Batch
+from .._dataset.dataset import Dataset
 from .._dataset.subset import Subset
 from .._forebay import InvalidError, RawComm, RawFilling, RawStore
 from .._progress import share_progress
 from .._sizes import size_of, whole
 from .added_arrays import AddedArrays, as_stored, is_text
-
-if TYPE_CHECKING:
-    from .._dataset.dataset import Dataset
 
 FieldDescription = tuple[Any, Any]
 """The shape of a sample, and ``text`` or ``texts`` where it is one or several."""
@@ -127,8 +125,6 @@ class StoreFilling:
                 raise ValueError("reader= needs count=, the number of samples of the whole set")
             self._fill_by(reader, whole("count", count), progress)
             return
-        from .._dataset.dataset import Dataset
-
         if isinstance(dataset, Subset):
             _fill_options(options)
             self._fill_with_part(dataset, progress)

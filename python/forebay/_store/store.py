@@ -6,13 +6,16 @@ import json
 import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from .. import _comm
 from .._batch import Batch, sample_of, split_samples
-from .._dataset.set_operations import FIELD_BATCH_BYTES, SetOperations
+from .._dataset.dataset import Dataset
+from .._dataset.opening import heard
+from .._dataset.opening import open as open_set
+from .._dataset.sample_set import FIELD_BATCH_BYTES, SampleSet
 from .._dataset.subset import Subset
 from .._forebay import (
     BatchLoader,
@@ -25,18 +28,16 @@ from .._forebay import (
     RawSubset,
     memory_report,
 )
+from .._loader.draws import DrawSpec
 from .._loader.loader import Loader
 from .._sizes import size_of, whole
 from .filling import StoreFilling
-
-if TYPE_CHECKING:
-    from .._dataset.dataset import Dataset
 
 _MOST_READ_AT_ONCE = 4096
 """Samples of a field that are read at a time at most, however small they are."""
 
 
-class Store(StoreFilling, SetOperations):
+class Store(StoreFilling, SampleSet):
     """A data set in the memory of all ranks: ``width`` ranks hold it between them, and any rank reads any sample by a
     one-sided get, without asking the rank that holds it.
 
@@ -129,9 +130,6 @@ class Store(StoreFilling, SetOperations):
 
         With many files, or many chunks, on a file system that all ranks share, that is where the time of opening goes.
         """
-        from .._dataset.opening import heard
-        from .._dataset.opening import open as open_set
-
         error: Exception | None = None
         opened, message = None, b""
         if self.rank == 0:
@@ -233,6 +231,14 @@ class Store(StoreFilling, SetOperations):
     def _base(self) -> Store:
         return self
 
+    @property
+    def _file_set(self) -> None:
+        return None
+
+    @property
+    def _job_shard(self) -> tuple[int, int]:  # type: ignore[override]
+        return self.rank, self.world
+
     def _part_lens(self) -> list[int]:
         if self._files is None:
             raise InvalidError("by='file' needs a store that was filled from a data set of files")
@@ -246,8 +252,8 @@ class Store(StoreFilling, SetOperations):
         """Name, type for NumPy, shape of a sample and stored type of each variable."""
         return self._raw.fields()
 
-    def _within(self, part: RawSubset) -> Subset:
-        return Subset(self, part)
+    def _within(self, part: RawSubset, drawn: DrawSpec | None = None) -> Subset:
+        return Subset(self, part, drawn)
 
     def _field_batches(self, field: str, part: RawSubset | None = None) -> Iterator[Batch]:
         count = self._counted([field])[1]

@@ -22,6 +22,7 @@ from ._dataset import dataset as _dataset  # isort: skip
 from ._loader import loader as _loader  # isort: skip
 from ._tiers import tiers as _tiers  # isort: skip
 from ._loader.delivery import Pair  # isort: skip
+from ._loader.words import tail_of  # isort: skip
 from ._forebay import EpochRun, ForebayError, LoaderMemory, RawBatch  # isort: skip
 from ._jax.placement import HandOver, Placement, narrow_types, placement_of, with_casts  # isort: skip
 from ._jax.source import RandomAccessDataSource  # isort: skip
@@ -80,7 +81,7 @@ class Loader(_loader.Loader):
         is_mapped = any(options.get(name) is not None for name in ("map", "sample_map", "collate"))
         self._held = self._ahead + (Placement.held if is_mapped else self._place.held)
         super().__init__(dataset, rank=rank, world=world, **options)
-        tail = _loader._tail(options.get("tail"), options.get("drop_last", False))
+        tail = tail_of(options.get("tail"), options.get("drop_last", False))
         count = len(dataset) if self._drawn is None else self._drawn.epoch_samples
         self._may_be_short = tail in (None, "short") and count % (world * self.batch_size) > 0
         self._check_fields(sharding is not None)

@@ -20,6 +20,7 @@ from ._loader import draws as _draws
 from ._loader import loader as _loader
 from ._tiers import tiers as _tiers
 from ._loader.delivery import Delivery, Pair
+from ._loader.words import tail_of
 from ._forebay import BatchLoader, EpochRun, LoaderMemory, RawBatch
 from ._store.store import Store
 from ._dataset.subset import Subset
@@ -263,7 +264,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
     def __len__(self) -> int:
         """Batches of an epoch of this rank without workers; with several there may be fewer or more by one for each of them."""
         whole, rest = divmod(self._epoch_samples(), self._shard.now()[1] * self._options.get("batch_size", 1))
-        tail = _loader._tail(self._options.get("tail"), self._options.get("drop_last", False))
+        tail = tail_of(self._options.get("tail"), self._options.get("drop_last", False))
         return whole + (rest > 0 and tail != "drop")
 
     def _epoch_samples(self) -> int:
@@ -317,7 +318,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         """Refuses a last batch that not all workers of all ranks would have."""
         world = self._shard.now()[1]
         batch_size = self._options.get("batch_size", 1)
-        tail = _loader._tail(self._options.get("tail"), self._options.get("drop_last", False))
+        tail = tail_of(self._options.get("tail"), self._options.get("drop_last", False))
         if world * workers == 1 or tail not in (None, "short"):
             return
         who = f"{world} ranks of {workers} workers"

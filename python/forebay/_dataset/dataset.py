@@ -7,7 +7,7 @@ import json
 import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from .._warming import Warming
 from .sample_set import FIELD_BATCH_BYTES, SampleSet
 from .subset import Subset
 from .workers import note_workers
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Dataset(SampleSet):
@@ -217,7 +220,7 @@ class Dataset(SampleSet):
         """Name, type for NumPy, shape of a sample and stored type of each field."""
         return self._opened.fields()
 
-    def _read_through(self, **options: Any) -> Dataset:
+    def _read_through(self, **options: Any) -> Self:
         if all(value is None for value in options.values()):
             return self
         through = TierOptions(**options, base=self._through)
@@ -233,7 +236,7 @@ class Dataset(SampleSet):
         """What opens the same files again, and refuses them if they were changed."""
         return self._opened.spec, self.fingerprint
 
-    def _opened_anew(self) -> Dataset:
+    def _opened_anew(self) -> Self:
         return type(self)(self._spec, self._options, self.label, self._through)
 
     @property

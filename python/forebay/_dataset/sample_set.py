@@ -17,6 +17,8 @@ from .dask_array import field_array
 from .parts import bounds_of, by_file, by_sample, chosen, in_order
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from .._batch import Batch
     from .._loader.draws import DrawSpec
     from .._loader.loader import Loader
@@ -95,7 +97,7 @@ class SampleSet(ABC):
         """All samples in order, or those of ``part``, of which at least ``field`` is read."""
 
     @abstractmethod
-    def _read_through(self, **options: Any) -> SampleSet:
+    def _read_through(self, **options: Any) -> Self:
         """These samples, read as ``options`` say of tiers; what they do not say stays as it is."""
 
     @abstractmethod
@@ -110,7 +112,7 @@ class SampleSet(ABC):
     ) -> BatchLoader:
         """The compiled loader of these samples."""
 
-    def _opened_anew(self) -> SampleSet:
+    def _opened_anew(self) -> Self:
         """These samples, of the files as they are now."""
         return self
 

@@ -17,6 +17,8 @@ from .parts import chosen, indices_of, packed, unpacked
 from .sample_set import SampleSet
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from .._store.store import Store
     from .dataset import Dataset
 
@@ -167,7 +169,7 @@ class Subset(SampleSet):
             raise InvalidError("parts of a mixture are not mixed\n  hint: take parts of the sets, and mix these")
         return Subset(self.base, self._part.then(part), drawn)
 
-    def _read_through(self, **options: Any) -> Subset:
+    def _read_through(self, **options: Any) -> Self:
         base = self.base._read_through(**options)
         return self if base is self.base else type(self)(base, self._part, self._drawn)
 

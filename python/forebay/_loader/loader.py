@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._forebay import BatchLoader, ForebayWarning, LoaderMemory
+import numpy as np
+
+from .. import _html
+from .._batch import Batch
+from .._forebay import BatchLoader, EpochRun, ForebayWarning, InvalidError, LoaderMemory, RawBatch, memory_report
 from .._sizes import size_of, whole
 from .._tiers.tiers import Policy, Tiers, leave_at_exit, naming_renamed
 from ..transforms import transform_spec
-from . import ranks as _ranks
-from .collate import Sample, mapping_of
+from .collate import Sample, mapping_of, stacked
+from .delivery import Delivery, Pair
 from .draws import draws_of
-from .facts import LoaderFacts
-from .iteration import Iteration
-from .words import _on_error, _shuffle, spill_options
-from .words import _tail as _tail
+from .iteration import ActiveIteration, BatchIterator
+from .map import MapDelivery
+from .ranks import OrderCheck
+from .words import on_error_of, shuffle_of, spill_options, tail_of
 
 if TYPE_CHECKING:
     from .._dataset.dataset import Dataset
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
 _NOT_PICKLED = ("_opened", "_active", "_process")
 
 
-class Loader(LoaderFacts, Iteration):
+class Loader:
     """Batches of a set of samples: made ahead by threads, in an order that can be resumed.
 
     Args:
@@ -143,7 +148,7 @@ class Loader(LoaderFacts, Iteration):
     ) -> None:
         rank, world = shard_of(dataset, rank, world)
         rank, world = 0 if rank is None else rank, 1 if world is None else world
-        self.dataset = dataset._read_through(
+        self.dataset: Dataset | Store | Subset = dataset._read_through(
             tiers=tiers,
             policy=policy,
             config=config,
@@ -162,20 +167,19 @@ class Loader(LoaderFacts, Iteration):
         self._drawn = draws_of(dataset, batch_size, weights, replacement, balance, bucket_by, epoch_samples)
         options = {
             "batch_size": whole("batch_size", batch_size),
-            "shuffle": _shuffle(shuffle, lanes, window, self._drawn),
+            "shuffle": shuffle_of(shuffle, lanes, window, self._drawn),
             "seed": whole("seed", seed),
             "shard": {"rank": whole("rank", rank), "world": whole("world", world)},
-            "tail": _tail(tail, drop_last),
+            "tail": tail_of(tail, drop_last),
             "transfer_size": size_of(transfer_size, "transfer_size"),
             "read_threads": None if read_threads is None else whole("read_threads", read_threads),
             "memory": size_of(memory, "memory"),
             "prefetch": whole("prefetch", prefetch),
             "held": self._held,
-            "on_error": _on_error(on_error),
+            "on_error": on_error_of(on_error),
             "spill": spill_options(spill, spill_quota, share),
         }
-        self._check_ranks = check_ranks
-        self._rank_key = _ranks.key_of_new_loader()
+        self._order_check = OrderCheck(check_ranks)
         spec = transform_spec(transforms, normalize, fields)
         self._transforms = None if spec is None else json.dumps(spec)
         self._map = mapping_of(map, sample_map, collate, self._stacked)
@@ -183,32 +187,28 @@ class Loader(LoaderFacts, Iteration):
         if self._map_threads < 1:
             raise ValueError("map_threads=0; at least 1 is needed")
         self._as_tuple = as_tuple
-        self._set_up(json.dumps(options))
+        self._set_up(options)
 
-    def _set_up(self, options: str, state: str | None = None) -> None:
+    def _set_up(self, options: dict[str, Any], state: str | None = None) -> None:
+        """Makes the compiled loader, at ``state`` or at the start."""
         draws = None if self._drawn is None else self._drawn.raw()
-        opened = self.dataset._batch_loader(options, self._on_lost, None, draws, self._batch_memory(), self._transforms)
+        opened = self.dataset._batch_loader(json.dumps(options), self._on_lost, None, draws, self._batch_memory(), self._transforms)
         shapes = ((name, shape) for name, _, shape, _ in opened.fields())
         self._axes = {name: shape.index(None) for name, shape in shapes if None in shape}
         if state is not None:
             opened.load_state(state, True)
         self._options, self._opened = options, opened
-        # Compared with other ranks before the first batch.
-        self._is_compared = False
+        # Before the first batch.
+        self._order_check.again()
         self._process = os.getpid()
-        self._active = None
+        # The iteration under way: at most one.
+        self._active: ActiveIteration | None = None
         if self.dataset.tiers:
             leave_at_exit(self)
 
     def _batch_memory(self) -> LoaderMemory | None:
         """Where batches are to lie; None for memory of this process alone."""
         return None
-
-    def _leave(self) -> None:
-        if self._process != os.getpid():
-            return
-        self.close()
-        self._opened.close()
 
     @property
     def _loader(self) -> BatchLoader:
@@ -225,14 +225,120 @@ class Loader(LoaderFacts, Iteration):
     def _move_to(self, rank: int, world: int) -> None:
         """Goes on as another rank, from where it is."""
         self._check_refresh(world)
-        options = {**json.loads(self._options), "shard": {"rank": rank, "world": world}}
-        self._set_up(json.dumps(options), self._opened.state())
+        self._set_up({**self._options, "shard": {"rank": rank, "world": world}}, self._opened.state())
 
     def _check_refresh(self, world: int) -> None:
         if self._refreshes and not self.dataset._may_grow:
             raise ValueError("refresh=True: a store does not change, nor do the numbers of a subset")
         if self._refreshes and world > 1:
             raise ValueError("refresh=True with world > 1: each rank could find another number of samples")
+
+    def __iter__(self) -> BatchIterator:
+        """Begins an epoch, and those that follow it where there are more. An iteration that was under way is over: asking it for another
+        batch is an error."""
+        active = ActiveIteration()
+        return BatchIterator(active, self._pairs(active, self.epochs))
+
+    def steps(self, count: int) -> BatchIterator:
+        """The next ``count`` batches, from where the consumer is, over as many epochs as it takes. Each epoch is begun while the
+        last batches of the one before are taken."""
+        active = ActiveIteration()
+        return BatchIterator(active, self._pairs(active, None, goes_on=True), whole("count", count))
+
+    def _pairs(self, active: ActiveIteration, epochs: int | None, goes_on: bool = False) -> Generator[Pair, None, None]:
+        """Yields each batch of ``epochs`` epochs with its :class:`RawBatch`, which is not committed yet. ``goes_on`` continues an epoch that
+        was left; otherwise the next one is begun."""
+        # First of all: in a forked child it leaves the parent's epoch alone.
+        loader = self._loader
+        self._end_epoch(is_replaced=True)
+        if goes_on:
+            # Without this, an epoch that was left is not gone on with.
+            loader.load_state(loader.state(), True)
+        self._active = active
+        delivery = active.delivery = self._delivery()
+        try:
+            for number in itertools.count(1):
+                is_followed = number != epochs and not self._refreshes
+                following = None if active.run is None else active.run.follow(is_followed)
+                run = active.run = following or self._start(is_followed)
+                yield from delivery.batches(run, following is not None)
+                if active.is_ended or number == epochs or len(self) == 0:
+                    return
+        finally:
+            active.close()
+            # In a forked child the parent's epoch stays what is under way: the child has yet to open the loader for itself.
+            if self._active is active and self._process == os.getpid():
+                self._active = None
+
+    def _start(self, is_followed: bool) -> EpochRun:
+        loader = self._loader
+        if self._refreshes:
+            loader = self._refresh(loader)
+        shard = self._options["shard"]
+        self._order_check.compare(self._opened.order, shard["rank"], shard["world"])
+        return loader.start(is_followed)
+
+    def _delivery(self) -> Delivery:
+        """What hands out the batches of an iteration."""
+        function = self._map
+        if function is None:
+            return Delivery(self._batches)
+        made_of = lambda raw: self._handed(self._placed(function(self._host_batch(raw))))
+        return MapDelivery(made_of, self._map_threads, lambda: self._opened)
+
+    def _batches(self, run: EpochRun) -> Iterator[Pair]:
+        """The batches of ``run`` as the consumer gets them. Nothing here holds on to one: its memory goes back as soon as the
+        consumer lets go of it."""
+        take, made_of = run.next, self._batch
+        while (raw := take()) is not None:
+            yield raw, made_of(raw)
+
+    def _refresh(self, loader: BatchLoader) -> BatchLoader:
+        """The loader of the files as they are now; ``loader`` itself where an epoch goes on from a state."""
+        epoch, position = loader.upcoming()
+        if position > 0:
+            return loader
+        self.dataset = self.dataset._opened_anew()
+        loader.close()
+        self._set_up(self._options)
+        self._opened.set_epoch(epoch)
+        return self._opened
+
+    def _batch(self, raw: RawBatch) -> Any:
+        return self._handed(self._placed(self._host_batch(raw)))
+
+    def _handed(self, batch: Any) -> Any:
+        return tuple(batch.values()) if self._as_tuple and isinstance(batch, dict) else batch
+
+    def _host_batch(self, raw: RawBatch) -> Any:
+        batch = Batch._of(raw)
+        if batch.offsets:
+            batch._axes = self._axes
+        return batch
+
+    def _placed(self, batch: Any) -> Any:
+        """What the consumer gets, where it is to be."""
+        return batch
+
+    @staticmethod
+    def _stacked(samples: list[Any]) -> Any:
+        """Samples that went through ``sample_map``, side by side."""
+        return stacked(samples)
+
+    @property
+    def _is_under_way(self) -> bool:
+        """True while an epoch that was begun is not over."""
+        return self._active is not None and self._active.run is not None
+
+    def _end_epoch(self, is_replaced: bool = False) -> None:
+        """Ends the iteration under way; one that ``is_replaced`` by another raises when it is asked for more."""
+        active = self._active
+        if active is None or self._process != os.getpid():
+            return
+        active.end(is_replaced)
+        # Closed before it is forgotten: one that a signal interrupts can be closed again.
+        active.close()
+        self._active = None
 
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the next one that is begun. A loop that is under way goes on, and its batches count."""
@@ -280,6 +386,111 @@ class Loader(LoaderFacts, Iteration):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _leave(self) -> None:
+        if self._process != os.getpid():
+            return
+        self.close()
+        self._opened.close()
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch, wherever in it the consumer is."""
+        return len(self._loader)
+
+    @property
+    def rank(self) -> int:
+        """Which of the ranks this is."""
+        return self._shard_now()[0]
+
+    @property
+    def world(self) -> int:
+        """How many ranks there are."""
+        return self._shard_now()[1]
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the consumer is in; after its last batch, the next."""
+        epoch: int = json.loads(self._loader.state())["epoch"]
+        return epoch
+
+    @property
+    def step(self) -> int:
+        """Batches of its epoch that the consumer has received, also before a state that was loaded."""
+        return len(self) - self.remaining
+
+    @property
+    def threads(self) -> int:
+        """Threads that make batches."""
+        threads: int = json.loads(self._loader.in_force())["threads"]
+        return threads
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it may take."""
+        memory: int = json.loads(self._loader.in_force())["memory_bytes"]
+        return memory
+
+    def _shard_now(self) -> tuple[int, int]:
+        # Where ranks are known late, this has them looked up.
+        _ = self._loader
+        shard = self._options["shard"]
+        return shard["rank"], shard["world"]
+
+    @property
+    def remaining(self) -> int:
+        """Batches that the consumer has yet to receive of its epoch; of the next one after the last batch."""
+        return self._loader.remaining()
+
+    def stats(self) -> dict[str, Any]:
+        """What was read, decoded and waited for so far, and which stage limits (``verdict``).
+
+        ``tiers`` is what was read from where, in all and in each epoch; ``None`` without tiers. ``in_force`` is what
+        :meth:`describe` says of threads and memory. ``origin_latency`` is how long reads from behind a network took,
+        for all loaders of the data set: ``count``, ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns`` and ``max_ns``.
+        """
+        stats: dict[str, Any] = json.loads(self._loader.stats())
+        return stats
+
+    def describe(self) -> dict[str, Any]:
+        """What is in force: ``threads``, ``batches_ahead``, ``memory_bytes`` in all and ``cache_bytes`` of them for decoded
+        chunks, the folder of the ``spill`` and ``spill_quota_bytes``. ``fields`` are those of the batches, after ``transforms`` and
+        before ``map``.
+
+        ``process`` is what this process may take, and who in it has taken how much.
+        """
+        loader = self._loader
+        in_force: dict[str, Any] = json.loads(loader.in_force())
+        # All of it can be written as JSON.
+        fields = {
+            name: {"dtype": stored, "numpy": str(np.dtype(code)), "shape": shape} for name, code, shape, stored in loader.fields()
+        }
+        return {"batch_size": self.batch_size, "fields": fields, **in_force, "process": json.loads(memory_report())}
+
+    def __repr__(self) -> str:
+        name = f"{type(self).__module__}.{type(self).__name__}"
+        # One whose making ended by an error has neither.
+        text = f"{name} of {getattr(self, 'dataset', None)!r}, batches of {getattr(self, 'batch_size', None)}"
+        try:
+            return f"<{text}, epoch {self.epoch}, step {self.step} of {len(self)}>"
+        except (InvalidError, AttributeError):
+            return f"<{text}>"
+
+    def _repr_html_(self) -> str:
+        facts = {"samples": repr(self.dataset), "batch_size": self.batch_size}
+        try:
+            options, in_force = self._options, json.loads(self._loader.in_force())
+            facts |= {
+                "shuffle": json.dumps(options["shuffle"]),
+                "seed": options["seed"],
+                "rank": f"{self.rank} of {self.world}",
+                "epoch": self.epoch,
+                "step": f"{self.step} of {len(self)}",
+                "threads": in_force["threads"],
+                "memory": f"{in_force['memory_bytes'] / 2**20:.0f} MiB",
+            }
+        except InvalidError:
+            facts["state"] = "closed"
+        return _html.facts(f"{type(self).__module__}.{type(self).__name__}", facts)
+
     def __getstate__(self) -> dict[str, Any]:
         kept = {name: value for name, value in self.__dict__.items() if name not in _NOT_PICKLED}
         kept["_state"] = self._loader.state()
@@ -288,7 +499,7 @@ class Loader(LoaderFacts, Iteration):
     def __setstate__(self, kept: dict[str, Any]) -> None:
         state = kept.pop("_state")
         self.__dict__.update(kept)
-        self._rank_key = _ranks.key_of_new_loader()
+        self._order_check.renew_key()
         self._set_up(self._options, state)
 
 

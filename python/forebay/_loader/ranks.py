@@ -13,6 +13,7 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -71,6 +72,29 @@ def key_of_new_loader() -> str:
     place = where.hexdigest()[:32]
     _made[place] += 1
     return f"forebay/order/{place}/{_made[place]}"
+
+
+class OrderCheck:
+    """Compares the order of one loader with that of rank 0, where ``is_wanted``."""
+
+    def __init__(self, is_wanted: bool) -> None:
+        self._is_wanted = is_wanted
+        self.renew_key()
+
+    def renew_key(self) -> None:
+        """Makes this the check of another loader, such as a copy of it."""
+        self._key = key_of_new_loader()
+        self.again()
+
+    def again(self) -> None:
+        """Has the next call of :meth:`compare` compare."""
+        self._is_done = False
+
+    def compare(self, order: Callable[[], str], rank: int, world: int) -> None:
+        """Refuses an ``order`` that is not that of the other ranks; after the first call nothing is compared."""
+        if self._is_wanted and not self._is_done and world > 1:
+            check(self._key, order(), rank, world)
+        self._is_done = True
 
 
 def check(key: str, order: str, rank: int, world: int) -> None:

@@ -9,7 +9,7 @@ from .._sizes import size_of, whole
 from .draws import DrawSpec
 
 
-def _shuffle(shuffle: str | bool, lanes: int | None, window: int, drawn: DrawSpec | None = None) -> Any:
+def shuffle_of(shuffle: str | bool, lanes: int | None, window: int, drawn: DrawSpec | None = None) -> Any:
     if drawn is not None and shuffle == "block":
         raise ValueError("shuffle='block' with samples that are drawn: their order is that of the draws; leave shuffle= out")
     if drawn is not None and shuffle in (True, False, "full", "none"):
@@ -30,13 +30,13 @@ def _shuffle(shuffle: str | bool, lanes: int | None, window: int, drawn: DrawSpe
     raise ValueError(f"shuffle={shuffle!r}; there are 'full', 'block' and 'none'")
 
 
-def _on_error(on_error: str) -> str:
+def on_error_of(on_error: str) -> str:
     if on_error not in ("raise", "skip", "substitute"):
         raise ValueError(f"on_error={on_error!r}; there are 'raise', 'skip' and 'substitute'")
     return on_error
 
 
-def _tail(tail: str | None, drop_last: bool) -> str | None:
+def tail_of(tail: str | None, drop_last: bool) -> str | None:
     if tail not in (None, "short", "drop", "pad", "wrap"):
         raise ValueError(f"tail={tail!r}; there are 'short', 'drop', 'pad' and 'wrap'")
     if drop_last and tail not in (None, "drop"):

@@ -6,7 +6,7 @@ import json
 import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from .._loader.draws import DrawSpec
 from .._loader.loader import Loader
 from .._sizes import size_of, whole
 from .filling import StoreFilling
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _MOST_READ_AT_ONCE = 4096
 """Samples of a field that are read at a time at most, however small they are."""
@@ -213,7 +216,7 @@ class Store(StoreFilling, SampleSet):
         """By variable whose samples differ in length, along which axis."""
         return {name: shape.index(None) for name, _, shape, _ in self._raw.fields() if None in shape}
 
-    def _read_through(self, **options: Any) -> Store:
+    def _read_through(self, **options: Any) -> Self:
         given = [name for name, value in options.items() if value is not None]
         if given:
             raise ValueError(f"{given[0]}= is of no use: a store is read from memory; give it to the data set that fills it")

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from .._forebay import EpochRun, InvalidError, RawBatch
-from .._loader import loader as _loader
 from .._loader.delivery import Pair
+from .._loader.loader import Loader
+from .._loader.words import tail_of
 from .fields import TensorField, fields_of, tf
 from .state import State
 
@@ -21,7 +22,7 @@ ENDLESS = 1 << 62
 """Batches of an iteration that goes on for as many epochs as are taken."""
 
 
-class TensorFeed(_loader.Loader):
+class TensorFeed(Loader):
     """A loader of which each iterator of a ``tf.data.Dataset`` takes an epoch, or as many as ``epochs`` says.
 
     An iterator that is left before its end leaves its epoch: the next one begins the epoch after, or, with a ``State``, goes on after
@@ -43,7 +44,7 @@ class TensorFeed(_loader.Loader):
             raise ValueError("refresh=True: a tf.data.Dataset has one length; make another for files that have grown")
         super().__init__(dataset, **options)
         self._on_error: str = options.get("on_error", "raise")
-        self._tail_kind = _loader._tail(options.get("tail"), options.get("drop_last", False))
+        self._tail_kind = tail_of(options.get("tail"), options.get("drop_last", False))
         self._carries_position, self._carries_indices = carries_position, carries_indices
         self._guard = threading.Lock()
         self._keys = itertools.count(1)

@@ -227,13 +227,13 @@ def test_a_batch_of_a_store_data_set_asks_once_how_many_samples_there_are():
     with forebay.Store() as store:
         store.add("x", np.arange(300))
         data = forebay.torch.StoreDataset(store)
-        store._made = counted = Counted(store._made)
+        store._maker.made = counted = Counted(store._maker.made)
         samples = data.__getitems__(list(range(-100, 100)))
         assert [int(one["x"]) for one in samples[:2]] == [200, 201] and counted.calls <= 3
         for wrong in ([300], torch.tensor([0, -301])):
             with pytest.raises(IndexError, match="of 300"):
                 data.__getitems__(wrong)
-        store._made = counted.raw
+        store._maker.made = counted.raw
 
 
 def test_a_store_that_cannot_be_pickled_says_how_workers_get_it():

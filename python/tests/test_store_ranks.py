@@ -161,7 +161,8 @@ def test_a_width_is_chosen_for_texts_much_longer_than_others_too(tmp_path: Path)
             with forebay.Store(width="auto", limit="2MiB") as store:
                 sizes = []
                 # As on hosts that are far from each other: as few ranks as hold that much.
-                store._make_for = lambda size: sizes.append(size) or store._make(1 if size <= 2 << 20 else 2)
+                maker = store._maker
+                maker.make_for = lambda size: sizes.append(size) or maker.make(1 if size <= 2 << 20 else 2)
                 store.fill(forebay.open({str(tmp_path)!r} + "/" + name, ["name"]), progress=False)
                 assert store.width == 2 and sizes[0] == (3000_062 if name == "a.h5" else 64 * 64), sizes
                 lens = [len(text) for text in store.get_batch(range(64))["name"]]
@@ -392,7 +393,8 @@ def test_arrays_are_added_to_all_ranks_whatever_width_would_be_chosen() -> None:
         2,
         """
         def narrow(store):
-            store._make_for = lambda size: store._made or store._make(1)
+            maker = store._maker
+            maker.make_for = lambda size: maker.made or maker.make(1)
             return store
         with narrow(forebay.Store(width="auto")) as store:
             assert "nothing yet" in repr(store), store
@@ -401,7 +403,7 @@ def test_arrays_are_added_to_all_ranks_whatever_width_would_be_chosen() -> None:
             assert "6 samples" in repr(store)
         # Of a narrower one each group would hold another part, and all would look whole.
         with narrow(forebay.Store(width="auto")) as store:
-            store._make_for(0)
+            store._maker.make_for(0)
             try: store.add("x", np.full(3, rank))
             except forebay.InvalidError as error: assert "width was chosen" in str(error)
             else: raise SystemExit("added")

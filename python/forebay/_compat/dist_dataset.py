@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._forebay import ForebayWarning, InvalidError
+from .._store.exchange import told_by_all
 from .pyddstore import PyDDStore
 
 
@@ -80,9 +81,9 @@ class DistDataset:
             return {self._prefix + key: value for key, value in layout.arrays(sample).items()}
 
         if local:
-            self._store._fill_own(read, range(len(source)), None)
+            self._store._filling.fill_own(read, range(len(source)), None)
         else:
-            self._store._fill_by(read, len(source), None)
+            self._store._filling.fill_by(read, len(source), None)
         self._agree()
         self.ddstore.epoch_begin()
 
@@ -90,7 +91,7 @@ class DistDataset:
         """How many samples all ranks bring. Collective."""
         if local and self._store.width != self._store.world:
             raise InvalidError("local=True needs all ranks in one group: each of several would hold another part")
-        counts = [one["samples"] for one in self._store._told_by_all(None, {"samples": mine})]
+        counts = [one["samples"] for one in told_by_all(self._store._comm, None, {"samples": mine})]
         if not local and min(counts) != max(counts):
             what = f"ranks have sources of different lengths: {counts}"
             raise InvalidError(f"{what}\n  hint: local=True, if each has a part of its own")
@@ -99,7 +100,7 @@ class DistDataset:
     def _agree(self) -> None:
         """Has all ranks make samples of one layout; those that have read none learn it from the others. Collective."""
         told = None if self._layout is None else self._layout.told()
-        known = [one["layout"] for one in self._store._told_by_all(None, {"layout": told})]
+        known = [one["layout"] for one in told_by_all(self._store._comm, None, {"layout": told})]
         having = [(rank, one) for rank, one in enumerate(known) if one is not None]
         for rank, one in having:
             if one != having[0][1]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from .._batch import Batch
 from .._forebay import ForebayWarning, InvalidError
 from .._sizes import whole
+from .._store.exchange import told_by_all
 from .._store.store import Store
 
 _METHODS = {1: "libfabric", 2: "a handshake by files"}
@@ -79,7 +80,7 @@ class PyDDStore:
         self._add(name, np.zeros((whole("nrows", nrows), row[0] * row[1]), np.uint8), row, None)
 
     def _add(self, name: str, rows: npt.NDArray[Any] | None, row: tuple[int, int], error: Exception | None) -> None:
-        told = self._store._told_by_all(error, {"count": 0 if rows is None else len(rows), "row": row})
+        told = told_by_all(self._store._comm, error, {"count": 0 if rows is None else len(rows), "row": row})
         assert rows is not None
         # A rank without rows has any type: it takes that of the others.
         having = [one for one in enumerate(told) if one[1]["count"]] or list(enumerate(told))

@@ -16,33 +16,30 @@ class StoreConcat(Store):
     def __init__(self, stores: list[Store]) -> None:
         # Of stores that were put together before, those they are made of.
         self.stores: list[Store] = [one for store in stores for one in (store.stores if isinstance(store, StoreConcat) else [store])]
-        self._comm = stores[0]._comm
         self._joined = RawStoreConcat([store._raw for store in self.stores])
+        self._comm = stores[0]._comm
         self.label = stores[0].label
         self._files = None
-        self._is_auto, self._made = False, None
 
     @property
     def _raw(self) -> Any:
         return self._joined
 
-    def _make_for(self, size: int) -> Any:
-        raise InvalidError("stores that were put together are read alone\n  hint: add to one of them")
-
-    def _add(self, name: str, samples: Any, described: Any = None) -> None:
-        self._make_for(0)
+    def add(self, name: str, samples: Any) -> None:
+        """Refused: add to one of the stores."""
+        raise _refusal()
 
     def fill(self, *_: Any, **__: Any) -> None:
         """Refused: fill one of the stores."""
-        self._make_for(0)
+        raise _refusal()
 
     def update(self, name: str, samples: Any, first: int) -> None:
         """Refused: write to one of the stores."""
-        self._make_for(0)
+        raise _refusal()
 
     def restripe(self, balance: str = "bytes") -> None:
         """Refused: divide the stores by themselves."""
-        self._make_for(0)
+        raise _refusal()
 
     def seal(self) -> None:
         """Seals all of its stores. Collective."""
@@ -84,3 +81,7 @@ class StoreConcat(Store):
 
     def __repr__(self) -> str:
         return f"<forebay.StoreConcat of {len(self.stores)} stores, {len(self)} samples>"
+
+
+def _refusal() -> InvalidError:
+    return InvalidError("stores that were put together are read alone\n  hint: add to one of them")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import _comm
 from .._batch import Batch, sample_of, split_samples
@@ -31,7 +32,9 @@ from .._forebay import (
 from .._loader.draws import DrawSpec
 from .._loader.loader import Loader
 from .._sizes import size_of, whole
-from .filling import StoreFilling
+from .added_arrays import as_stored
+from .filling import StoreFilling, fill_options
+from .maker import StoreMaker
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -40,7 +43,7 @@ _MOST_READ_AT_ONCE = 4096
 """Samples of a field that are read at a time at most, however small they are."""
 
 
-class Store(StoreFilling, SampleSet):
+class Store(SampleSet):
     """A data set in the memory of all ranks: ``width`` ranks hold it between them, and any rank reads any sample by a
     one-sided get, without asking the rank that holds it.
 
@@ -75,43 +78,38 @@ class Store(StoreFilling, SampleSet):
         memory: int | str | None = None,
         data: str = "auto",
     ) -> None:
-        self._comm = _comm.of(comm, data)
+        ranks = _comm.of(comm, data)
         place = None if folder is None else os.path.abspath(os.fspath(folder))
         share = json.loads(memory_report())["share_bytes"]
         most = size_of(limit, "limit")
         if most is None and place is None:
             most = share
         work = size_of(memory, "memory")
-        self._made: RawStore | None = None
-        self._is_auto = width == "auto"
-        self._place, self._limit, self._memory = place, most, share // 4 if work is None else work
-        if width != "auto":
-            self._make(None if width is None else whole("width", width))
+        wanted = width if width is None or width == "auto" else whole("width", width)
+        self._comm = ranks
+        self._maker = StoreMaker(ranks, wanted, place, most, share // 4 if work is None else work)
+        self._filling = StoreFilling(self._maker)
         self.label: str | None = None
         self._files: Dataset | None = None
 
-    def _make(self, width: int | None) -> RawStore:
-        self._made = RawStore(self._comm, width, self._place, self._limit, self._memory)
-        return self._made
-
-    def _make_for(self, size: int) -> RawStore:
-        """The store, whose width is chosen for a set of ``size`` bytes if it was not given. Collective the first time."""
-        if self._made is not None:
-            return self._made
-        most = (1 << 62) if self._limit is None else self._limit
-        return self._make(self._comm.auto_width(size, most))
-
-    def _unmake(self) -> None:
-        """Gives up a store that holds nothing. Collective."""
-        if self._made is not None:
-            self._made.close()
-        self._made = None
-
     @property
     def _raw(self) -> RawStore:
-        if self._made is None:
-            raise InvalidError("the store is empty: its width is chosen when it is filled")
-        return self._made
+        return self._maker.raw
+
+    @property
+    def rank(self) -> int:
+        """The number of this rank."""
+        return self._comm.rank
+
+    @property
+    def world(self) -> int:
+        """How many ranks there are."""
+        return self._comm.size
+
+    @property
+    def width(self) -> int:
+        """Ranks of this rank's replica group."""
+        return self._raw.member()[1]
 
     @property
     def fields(self) -> list[str]:
@@ -158,6 +156,90 @@ class Store(StoreFilling, SampleSet):
             return open_set(files, *fields, **options)
         finally:
             heard.reset(token)
+
+    def add(self, name: str, samples: npt.ArrayLike | Sequence[npt.ArrayLike]) -> None:
+        """Adds a variable of which each rank brings samples of its own: they follow those of the ranks before it in its group.
+
+        ``samples`` is an array whose first axis counts samples, a list of arrays that differ in the length of one axis, a list of
+        texts, or a list of lists of texts. Collective.
+
+        With ``width="auto"`` all ranks hold it between them. Once :meth:`fill` has chosen fewer, this is an error: each of their
+        groups would hold another part.
+        """
+        if self._maker.is_auto and self._maker.made is not None and self.width != self.world:
+            raise InvalidError(
+                f"{name!r} is added to a store whose width was chosen: groups of {self.width} of {self.world} ranks would hold "
+                "different samples\n  hint: give width=, and add on each rank its part of what a group holds"
+            )
+        self._filling.add(name, samples)
+
+    def fill(
+        self,
+        dataset: Dataset | Subset | None = None,
+        *,
+        reader: Callable[[int], Mapping[str, npt.ArrayLike]] | None = None,
+        count: int | None = None,
+        balance: str = "bytes",
+        progress: bool | Callable[[dict[str, Any]], object] | None = None,
+        **options: Any,
+    ) -> None:
+        """Fills the store with the samples of ``dataset``: each rank reads its share, and the file system is read once per
+        replica group.
+
+        ``reader`` is for what only your own code can open, such as a pickle per sample: it is called with the numbers of this
+        rank's share of ``count`` samples, and gives a dict of arrays. ``balance`` divides samples by their ``"bytes"`` or
+        their ``"count"``; samples of a :class:`Subset` are divided by their count. ``progress`` shows a bar on rank 0 (by default on a terminal), or is called with a dict now and
+        then. Other options are those of a loader that say how files are read: ``read_threads``, ``transfer_size``.
+        Collective.
+        """
+        if (dataset is None) == (reader is None):
+            raise ValueError("give either a data set or reader=")
+        is_by_count = by_count(balance)
+        if reader is not None:
+            if count is None:
+                raise ValueError("reader= needs count=, the number of samples of the whole set")
+            self._filling.fill_by(reader, whole("count", count), progress)
+            return
+        if isinstance(dataset, Subset):
+            fill_options(options)
+            self._filling.fill_with_part(dataset, progress)
+            self.label = dataset.label
+            return
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"{dataset!r} is no data set: give what forebay.open or Store.open made, or reader=")
+        self._filling.fill_with_files(dataset, fill_options(options), is_by_count, progress)
+        self.label = dataset.label
+        self._files = dataset
+
+    def update(self, name: str, samples: npt.ArrayLike | Sequence[npt.ArrayLike], first: int) -> None:
+        """Writes samples of this rank anew, from number ``first`` on, until the store is sealed.
+
+        They have the type and the shape of those that are there; of a variable whose samples differ in length, the lengths too.
+        """
+        described = {field: (code, shape) for field, code, shape, _ in self._raw.fields()}
+        if name not in described:
+            raise KeyError(f"the store has no variable {name!r}; it has {', '.join(described) or 'none yet'}")
+        if described[name][0] == "O":
+            raise InvalidError(f"{name!r} holds texts, which are not written anew\n  hint: add a variable of another name")
+        arrays = as_stored(name, samples, *described[name])
+        number = whole("first", first)
+        axis = self._axes.get(name)
+        if axis is not None and arrays:
+            # What is there says how long samples are.
+            end = min(number + len(arrays), self._counted([name])[1])
+            lens = Batch._of(self._raw.get([name], list(range(number, end)))).offsets[name]
+            given = [array.shape[axis] for array in arrays]
+            if np.diff(lens).tolist() != given:
+                raise ValueError(f"samples of {name!r} from {number} on have {np.diff(lens).tolist()} rows, and these {given}")
+        self._raw.update(name, number, b"".join(array.tobytes() for array in arrays))
+
+    def restripe(self, balance: str = "bytes") -> None:
+        """Divides the samples anew among the ranks of each group, evenly by ``"bytes"`` or by ``"count"``. Collective.
+
+        For arrays that ranks added in unequal parts. Until the store is sealed; meanwhile each rank holds both the old
+        part and the new one of the variables that were added together.
+        """
+        self._raw.restripe(by_count(balance))
 
     def seal(self) -> None:
         """Lets nothing be added or written from now on. Collective."""
@@ -301,8 +383,8 @@ class Store(StoreFilling, SampleSet):
 
     def close(self) -> None:
         """Gives all memory back. Collective; may be called more than once."""
-        if self._made is not None:
-            self._made.close()
+        if self._maker.made is not None:
+            self._maker.made.close()
 
     def __enter__(self) -> Store:
         return self
@@ -313,7 +395,7 @@ class Store(StoreFilling, SampleSet):
             self.close()
 
     def __repr__(self) -> str:
-        if self._made is None:
+        if self._maker.made is None:
             return f"<forebay.Store of nothing yet, rank {self.rank} of {self.world}>"
         try:
             return f"<forebay.Store of {len(self)} samples, rank {self.rank} of {self.world}: {', '.join(self.fields)}>"
@@ -325,3 +407,10 @@ class Store(StoreFilling, SampleSet):
             "a forebay.Store belongs to its process and cannot be pickled: workers of a DataLoader have to be forked, "
             'multiprocessing_context="fork"'
         )
+
+
+def by_count(balance: str) -> bool:
+    """Whether samples are divided by their count and not by their bytes."""
+    if balance not in ("bytes", "count"):
+        raise ValueError(f"balance={balance!r}; there are 'bytes' and 'count'")
+    return balance == "count"

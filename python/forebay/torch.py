@@ -29,7 +29,7 @@ from ._dataset.subset import Subset
 from ._torch.dataset import Batch, Dataset, StoreDataset, _opened, collate, stacked_tensors
 from ._torch.graph_dataset import GraphDataset
 from ._torch.graphs import graphs
-from ._torch.formats import ADIOS2, GNCF, HDF5, NC, NetCDF, Silo, Zarr
+from ._compat.torch_formats import ADIOS2, GNCF, HDF5, NC, NetCDF, Silo, Zarr
 
 from ._torch import device_memory as _device_memory  # isort: skip
 

@@ -10,11 +10,6 @@ import forebay
 
 PACKAGE = Path(forebay.__file__).parent
 
-FLAT = {
-    "__init__", "__main__", "fsspec", "hdf5", "jax", "pyddstore", "ray", "tensorflow", "torch", "transforms", "xarray",
-}  # fmt: skip
-"""Modules that users import by name."""
-
 
 def modules() -> dict[str, ast.Module]:
     """The modules of the package by name; what stands under ``_pyddstore_path`` is a package of its own."""

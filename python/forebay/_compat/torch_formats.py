@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from .._compat import file_formats as _file_formats
-from .dataset import Batch, Dataset, _Samples
+from .._torch.dataset import Batch, Dataset, _Samples
+from . import file_formats as _file_formats
 
 import numpy as np  # isort: skip
 import torch  # isort: skip

@@ -1,5 +1,9 @@
 //! A file that stays open, so that each of its variables is read without describing the file again.
 
+pub(crate) mod byte_origin;
+pub(crate) mod inspect;
+pub(crate) mod read;
+
 use forebay::{
     Error, ErrorKind, Opened, Result, Selection, Variable,
     container::{SourceIndex, unpack::Unpack},
@@ -8,12 +12,14 @@ use forebay::{
 use pyo3::prelude::*;
 
 use crate::{
-    byte_origin::RawOrigin,
     closable::Closable,
     error::raised,
-    inspect::{AttributeRows, attribute_rows, numpy_type},
+    file::{
+        byte_origin::RawOrigin,
+        inspect::{AttributeRows, attribute_rows, numpy_type},
+        read::{RawArray, select, unpack_of, values},
+    },
     interruptible::interruptible,
-    read::{RawArray, select, unpack_of, values},
 };
 
 /// Reads of up to so many bytes from a local file are done on the caller's thread: a thread for each took 30 us.

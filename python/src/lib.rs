@@ -5,64 +5,42 @@
 //! | file | idea |
 //! |---|---|
 //! | `error` | error kinds as Python exceptions |
-//! | `memory`, `array_struct`, `dlpack` | one field of a batch, lent to NumPy and to any framework |
-//! | `texts` | fields of texts, as Python has them |
-//! | `dtype` | element types as NumPy writes them |
-//! | `numpy_type` | element types as NumPy gives them |
-//! | `raw_batch`, `joint_fields` | what a batch is made of, field by field or side by side |
-//! | `pinned` | memory of batches that a device copies from by itself |
-//! | `read`, `inspect`, `file` | one variable's values; what is in a file; a file that stays open |
-//! | `byte_origin` | bytes of files and objects by name, through tiers |
+//! | `tensors/memory`, `tensors/array_struct`, `tensors/dlpack` | one field of a batch, lent to NumPy and to any framework |
+//! | `tensors/texts` | fields of texts, as Python has them |
+//! | `tensors/dtype` | element types as NumPy writes them |
+//! | `tensors/numpy_type` | element types as NumPy gives them |
+//! | `tensors/raw_batch`, `tensors/joint_fields` | what a batch is made of, field by field or side by side |
+//! | `tensors/pinned` | memory of batches that a device copies from by itself |
+//! | `file`, `file/read`, `file/inspect` | a file that stays open; one variable's values; what is in a file |
+//! | `file/byte_origin` | bytes of files and objects by name, through tiers |
 //! | `command` | the `forebay` command, for the package's entry point |
-//! | `samples` | a set of samples, by number |
+//! | `dataset/samples`, `dataset/sampler` | a set of samples, by number; parts of it, and draws |
+//! | `dataset/statistics` | statistics of a set, computed step by step |
+//! | `dataset/warming` | files on their way to the tiers, in the background |
 //! | `loader` | epochs of batches |
-//! | `statistics` | statistics of a set, computed step by step |
-//! | `store`, `store_concat` | a data set in the memory of all ranks; several of them as one |
+//! | `store`, `store/concat` | a data set in the memory of all ranks; several of them as one |
 //! | `own_format` | a user's own format, written in Python |
 //! | `tiers` | from what Python says of tiers to a configuration |
-//! | `ranking` | a policy that is written in Python |
-//! | `warming` | files on their way to the tiers, in the background |
-//! | `stage_area`, `stage_settings` | a staging area, and from what Python says of it to its settings |
-//! | `stage_recover` | what killed processes left in an area |
-//! | `stage_progress` | waits that tell how far they are, and that an exception of Python ends |
-//! | `stage_file`, `stage_cursor`, `stage_sealed` | a file on its way to its destination: written by position, then sealed |
+//! | `tiers/ranking` | a policy that is written in Python |
+//! | `stage/area`, `stage/settings` | a staging area, and from what Python says of it to its settings |
+//! | `stage/recover` | what killed processes left in an area |
+//! | `stage/progress` | waits that tell how far they are, and that an exception of Python ends |
+//! | `stage/file`, `stage/cursor`, `stage/sealed` | a file on its way to its destination: written by position, then sealed |
 //! | `interruptible` | work that Ctrl-C interrupts |
 //! | `closable` | what Python may close while other threads use it |
 
-mod array_struct;
-mod byte_origin;
 mod closable;
 mod command;
-mod dlpack;
-mod dtype;
+mod dataset;
 mod error;
 mod file;
-mod inspect;
 mod interruptible;
-mod joint_fields;
 mod loader;
-mod memory;
-mod numpy_type;
 mod own_format;
-mod pinned;
-mod ranking;
-mod raw_batch;
-mod read;
-mod sampler;
-mod samples;
-mod stage_area;
-mod stage_cursor;
-mod stage_file;
-mod stage_progress;
-mod stage_recover;
-mod stage_sealed;
-mod stage_settings;
-mod statistics;
+mod stage;
 mod store;
-mod store_concat;
-mod texts;
+mod tensors;
 mod tiers;
-mod warming;
 
 use pyo3::{exceptions::PyValueError, prelude::*};
 
@@ -70,41 +48,41 @@ use pyo3::{exceptions::PyValueError, prelude::*};
 #[pymodule(gil_used = true)]
 fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add_class::<sampler::RawSubset>()?;
-    module.add_class::<sampler::RawDraws>()?;
-    module.add_class::<samples::SampleReader>()?;
+    module.add_class::<dataset::sampler::RawSubset>()?;
+    module.add_class::<dataset::sampler::RawDraws>()?;
+    module.add_class::<dataset::samples::SampleReader>()?;
     module.add_class::<loader::BatchLoader>()?;
     module.add_class::<loader::EpochRun>()?;
-    module.add_class::<statistics::RawStatistics>()?;
+    module.add_class::<dataset::statistics::RawStatistics>()?;
     module.add_class::<store::RawComm>()?;
     module.add_class::<store::RawStore>()?;
-    module.add_class::<store_concat::RawStoreConcat>()?;
+    module.add_class::<store::concat::RawStoreConcat>()?;
     module.add_class::<store::RawFilling>()?;
-    module.add_class::<ranking::PyBlockFacts>()?;
-    module.add_class::<stage_area::RawArea>()?;
-    module.add_class::<stage_file::RawStagedFile>()?;
-    module.add_class::<stage_sealed::RawSealed>()?;
-    module.add_class::<warming::WarmingRun>()?;
-    module.add_class::<memory::Memory>()?;
-    module.add_class::<pinned::LoaderMemory>()?;
-    module.add_class::<raw_batch::RawBatch>()?;
-    module.add_class::<read::RawArray>()?;
+    module.add_class::<tiers::ranking::PyBlockFacts>()?;
+    module.add_class::<stage::area::RawArea>()?;
+    module.add_class::<stage::file::RawStagedFile>()?;
+    module.add_class::<stage::sealed::RawSealed>()?;
+    module.add_class::<dataset::warming::WarmingRun>()?;
+    module.add_class::<tensors::memory::Memory>()?;
+    module.add_class::<tensors::pinned::LoaderMemory>()?;
+    module.add_class::<tensors::raw_batch::RawBatch>()?;
+    module.add_class::<file::read::RawArray>()?;
     module.add_class::<file::FileReader>()?;
-    module.add_class::<byte_origin::RawOrigin>()?;
-    module.add_class::<byte_origin::RawSource>()?;
+    module.add_class::<file::byte_origin::RawOrigin>()?;
+    module.add_class::<file::byte_origin::RawSource>()?;
     module.add_class::<own_format::FormatFile>()?;
     module.add_function(wrap_pyfunction!(own_format::register, module)?)?;
     module.add_function(wrap_pyfunction!(command::run_command, module)?)?;
-    module.add_function(wrap_pyfunction!(read::read_variable, module)?)?;
-    module.add_function(wrap_pyfunction!(inspect::inspect_file, module)?)?;
-    module.add_function(wrap_pyfunction!(inspect::format_at, module)?)?;
+    module.add_function(wrap_pyfunction!(file::read::read_variable, module)?)?;
+    module.add_function(wrap_pyfunction!(file::inspect::inspect_file, module)?)?;
+    module.add_function(wrap_pyfunction!(file::inspect::format_at, module)?)?;
     module.add_function(wrap_pyfunction!(absolute_path, module)?)?;
     module.add_function(wrap_pyfunction!(expanded_files, module)?)?;
     module.add_function(wrap_pyfunction!(memory_report, module)?)?;
     module.add_function(wrap_pyfunction!(set_workers, module)?)?;
     module.add_function(wrap_pyfunction!(parse_size, module)?)?;
-    module.add_function(wrap_pyfunction!(stage_settings::stage_settings, module)?)?;
-    module.add_function(wrap_pyfunction!(stage_recover::stage_recover, module)?)?;
+    module.add_function(wrap_pyfunction!(stage::settings::stage_settings, module)?)?;
+    module.add_function(wrap_pyfunction!(stage::recover::stage_recover, module)?)?;
     module.add_function(wrap_pyfunction!(tiers::tier_config, module)?)?;
     error::add_to(module)
 }

@@ -22,14 +22,17 @@ use serde_json::json;
 
 use crate::{
     closable::{Closable, end},
+    dataset::{
+        sampler::{RawDraws, RawSubset, sampled},
+        samples::{FieldRow, SampleReader, field_row, tier_value},
+    },
     error::{misread, raised, show_warnings},
     interruptible::SIGNAL_INTERVAL,
-    pinned::LoaderMemory,
-    raw_batch::{NumberedSet, RawBatch},
-    sampler::{RawDraws, RawSubset, sampled},
-    samples::{FieldRow, SampleReader, field_row, tier_value},
-    store::RawStore,
-    store_concat::RawStoreConcat,
+    store::{RawStore, concat::RawStoreConcat},
+    tensors::{
+        pinned::LoaderMemory,
+        raw_batch::{NumberedSet, RawBatch},
+    },
 };
 
 /// Gives the batches of a set of samples, epoch after epoch.

@@ -5,6 +5,8 @@
     reason = "the handle of a communicator comes from mpi4py, and memory to read into from NumPy"
 )]
 
+pub(crate) mod concat;
+
 use std::{
     cell::RefCell,
     collections::HashMap,
@@ -32,10 +34,9 @@ use pyo3::{prelude::*, types::PyBytes};
 
 use crate::{
     closable::Closable,
+    dataset::samples::{FieldRow, SampleReader, field_row},
     error::{misread, raised, reported, show_warnings},
-    numpy_type::NumpyType,
-    raw_batch::RawBatch,
-    samples::{FieldRow, SampleReader, field_row},
+    tensors::{numpy_type::NumpyType, raw_batch::RawBatch},
 };
 
 /// The ranks of a job, as one of them sees them.

@@ -1,5 +1,7 @@
 //! From what Python says of tiers to a configuration.
 
+pub(crate) mod ranking;
+
 use forebay::{
     Config, Error, ErrorKind, Settings, TierConfig,
     config::{Amount, Overrides, ValueOrigin, nearest},

@@ -10,7 +10,7 @@ use forebay::{
 };
 use pyo3::prelude::*;
 
-use crate::numpy_type::NumpyType;
+use crate::tensors::numpy_type::NumpyType;
 
 /// Where one chunk lies: its number, the file (this one where it has no name), offset and length.
 type GivenExtent = (u64, Option<String>, u64, u64);

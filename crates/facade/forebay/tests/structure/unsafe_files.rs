@@ -66,14 +66,14 @@ const ALLOWED: &[(&str, &str)] = &[
         "crates/plugins/preload/src/",
         "stands in the place of functions of the C library, calls those, and fills memory of programs",
     ),
-    ("python/src/array_struct.rs", "hands NumPy a structure by its address"),
+    ("python/src/tensors/array_struct.rs", "hands NumPy a structure by its address"),
     (
         "python/src/store.rs",
         "takes the handle of a communicator from mpi4py, and memory to read into from NumPy",
     ),
-    ("python/src/stage_file.rs", "writes from and reads into buffers that Python gives by their address"),
-    ("python/src/pinned.rs", "calls into a CUDA runtime found at run time, and lends memory of tensors"),
-    ("python/src/dlpack.rs", "hands tensors to Python in capsules"),
+    ("python/src/stage/file.rs", "writes from and reads into buffers that Python gives by their address"),
+    ("python/src/tensors/pinned.rs", "calls into a CUDA runtime found at run time, and lends memory of tensors"),
+    ("python/src/tensors/dlpack.rs", "hands tensors to Python in capsules"),
     ("crates/engine/scratch/src/byte_lock.rs", "takes locks of open file descriptions"),
     (
         "crates/engine/scratch/src/parent_only.rs",

@@ -13,8 +13,10 @@ use pyo3::{prelude::*, types::PyBytes};
 use crate::{
     error::raised,
     interruptible::interruptible,
-    stage_cursor::{SMALL_BYTES, StageCursor},
-    stage_sealed::RawSealed,
+    stage::{
+        cursor::{SMALL_BYTES, StageCursor},
+        sealed::RawSealed,
+    },
 };
 
 /// Long writes look for signals, such as that of Ctrl-C, after so many bytes: a destination of 20 MB/s takes them in 0.4 s.

@@ -6,7 +6,7 @@ use forebay::{
 };
 use pyo3::prelude::*;
 
-use crate::{error::raised, memory::Memory};
+use crate::{error::raised, tensors::memory::Memory};
 
 /// Pieces of memory, and by field its values, its offsets, or, where DLPack has no type for it, its memory.
 pub(crate) type JointFields =

@@ -12,7 +12,7 @@ use pyo3::{
     types::{PyDict, PyList, PyTuple},
 };
 
-use crate::{
+use crate::tensors::{
     array_struct,
     dlpack::{self, ExportRequest},
     dtype, texts,

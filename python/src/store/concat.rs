@@ -15,10 +15,10 @@ use forebay::{
 use pyo3::prelude::*;
 
 use crate::{
+    dataset::samples::FieldRow,
     error::{misread, raised},
-    raw_batch::RawBatch,
-    samples::FieldRow,
     store::{MeasuredMaker, RawStore, count_within, with_signals},
+    tensors::raw_batch::RawBatch,
 };
 
 /// Several stores of the same variables, one after another.

@@ -22,12 +22,14 @@ use serde_json::Value;
 
 use crate::{
     closable::Closable,
-    dtype,
+    dataset::warming::{Progress, WarmingRun},
     error::{misread, raised, show_warnings},
     interruptible::interruptible,
-    ranking::PythonPolicy,
-    raw_batch::{NumberedSet, RawBatch},
-    warming::{Progress, WarmingRun},
+    tensors::{
+        dtype,
+        raw_batch::{NumberedSet, RawBatch},
+    },
+    tiers::ranking::PythonPolicy,
 };
 
 /// Name, type for NumPy, shape and stored type of a field.

@@ -7,8 +7,10 @@ use pyo3::prelude::*;
 
 use crate::{
     error::raised,
-    stage_area::{ItemRow, item_row},
-    stage_progress::with_progress,
+    stage::{
+        area::{ItemRow, item_row},
+        progress::with_progress,
+    },
 };
 
 /// Items by what became of them: finished, discarded, refused, and those of processes that still run.

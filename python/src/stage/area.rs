@@ -17,9 +17,11 @@ use pyo3::prelude::*;
 use crate::{
     error::{misread, raised, show_warnings},
     interruptible::interruptible,
-    stage_file::RawStagedFile,
-    stage_progress::{KeptError, with_progress},
-    stage_settings::AreaDescription,
+    stage::{
+        file::RawStagedFile,
+        progress::{KeptError, with_progress},
+        settings::AreaDescription,
+    },
 };
 
 /// One item of an area: id, kind, destination, state, bytes, process, whether that is gone, begin in seconds since 1970, and error.

@@ -3,7 +3,7 @@
 use forebay::{Variable, container::Attribute, file_facts};
 use pyo3::prelude::*;
 
-use crate::{dtype, interruptible::interruptible, read::RawArray};
+use crate::{file::read::RawArray, interruptible::interruptible, tensors::dtype};
 
 /// Facts (JSON), types for NumPy by variable, and attributes.
 type InspectedFacts<'py> = (String, Vec<Option<Bound<'py, PyAny>>>, Vec<(bool, String, String, Py<PyAny>)>);

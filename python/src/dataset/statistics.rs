@@ -10,12 +10,13 @@ use pyo3::prelude::*;
 
 use crate::{
     closable::end,
+    dataset::{
+        sampler::{RawSubset, sampled},
+        samples::SampleReader,
+    },
     error::{misread, raised},
     interruptible::SIGNAL_INTERVAL,
-    sampler::{RawSubset, sampled},
-    samples::SampleReader,
-    store::{MeasuredMaker, RawStore},
-    store_concat::RawStoreConcat,
+    store::{MeasuredMaker, RawStore, concat::RawStoreConcat},
 };
 
 /// Statistics that are being computed, or were found.

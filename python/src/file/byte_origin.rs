@@ -13,7 +13,7 @@ use crate::{
     closable::Closable,
     error::{misread, raised, show_warnings},
     interruptible::interruptible,
-    ranking::PythonPolicy,
+    tiers::ranking::PythonPolicy,
 };
 
 /// Long reads look for signals, such as that of Ctrl-C, after so many bytes.

@@ -17,11 +17,13 @@ use pyo3::{
 };
 
 use crate::{
-    dlpack,
     error::raised,
-    joint_fields::{JointFields, joint_fields, offsets_field},
-    memory::Memory,
-    texts,
+    tensors::{
+        dlpack,
+        joint_fields::{JointFields, joint_fields, offsets_field},
+        memory::Memory,
+        texts,
+    },
 };
 
 /// Fields, sample numbers and seeds.

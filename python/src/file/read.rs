@@ -10,7 +10,11 @@ use pyo3::{
     types::{PyBytes, PyDict},
 };
 
-use crate::{dtype, error::misread, interruptible::interruptible, memory::interface};
+use crate::{
+    error::misread,
+    interruptible::interruptible,
+    tensors::{dtype, memory::interface},
+};
 
 /// Values of one variable or attribute.
 #[pyclass(frozen, module = "forebay._forebay")]

@@ -145,7 +145,7 @@ def _described(dataset: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 def _field_specs(dataset: Dataset) -> list[dict[str, Any]]:
     """What the fields are, whichever files they are in."""
-    specs = json.loads(dataset._opened.spec)["fields"]["fields"]
+    specs = dataset._opened.spec_dict["fields"]["fields"]
     for spec in specs:
         if any(kind.startswith("listed") for kind in _kinds(spec["samples"])):
             raise InvalidError(
@@ -163,7 +163,7 @@ def _kinds(value: Any) -> list[str]:
 
 def _joined(sets: list[Dataset]) -> Dataset:
     """The files of all sets under one number."""
-    first, *others = (json.loads(one._opened.spec) for one in sets)
+    first, *others = (one._opened.spec_dict for one in sets)
     lists: list[list[str]] = []
     fields = first["fields"]["fields"]
     for number, field in enumerate(fields):

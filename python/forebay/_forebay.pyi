@@ -156,7 +156,7 @@ class RawOrigin:
 
     def __new__(
         cls,
-        config: str | None = None,
+        config: dict[str, Any] | None = None,
         rank: Callable[[BlockFacts], float] | None = None,
         newcomers_compete: bool = False,
     ) -> RawOrigin: ...
@@ -164,8 +164,8 @@ class RawOrigin:
         """Opens the file or object called ``name``."""
     def survey(self, name: str) -> list[tuple[str, int, float | None]]:
         """All that lies under ``name``, at any depth: name, length, and when it was modified."""
-    def stats(self) -> str | None:
-        """What was read from where (JSON); nothing without tiers."""
+    def stats(self) -> dict[str, Any] | None:
+        """What was read from where; nothing without tiers."""
     def close(self) -> None:
         """Ends the tiers; what is open reads on from where it lies."""
 
@@ -191,7 +191,7 @@ class FileReader:
     """A file that stays open."""
 
     def __new__(
-        cls, path: str, how: str | None = None, origin: RawOrigin | None = None, version: str | None = None
+        cls, path: str, how: dict[str, Any] | None = None, origin: RawOrigin | None = None, version: str | None = None
     ) -> FileReader: ...
     @property
     def version(self) -> str | None:
@@ -207,8 +207,8 @@ class FileReader:
         """The names of the dimensions that the HDF5 group ``group`` itself has and that may grow."""
     def find(self, name: str) -> tuple[str, list[int]]:
         """The stored name and the shape of the variable ``name``."""
-    def facts(self, name: str) -> tuple[str, Any]:
-        """The facts of the variable ``name`` (JSON), and its type for NumPy."""
+    def facts(self, name: str) -> tuple[dict[str, Any], Any]:
+        """The facts of the variable ``name``, and its type for NumPy."""
     def attributes(self, name: str) -> list[tuple[str, RawArray | str]]:
         """Names and values of the attributes of the variable ``name``."""
     def group_attributes(self, name: str) -> list[tuple[str, RawArray | str]] | None:
@@ -264,8 +264,8 @@ class LoaderMemory:
     @property
     def pageable_bytes(self) -> int:
         """Bytes that are not pinned, though they should be."""
-    def stats(self) -> str:
-        """How much is pinned, as JSON."""
+    def stats(self) -> dict[str, int]:
+        """How much is pinned."""
 
 @final
 class RawBatch:
@@ -359,14 +359,14 @@ class SampleReader:
     def __new__(
         cls,
         spec: str,
-        options: str,
-        config: str | None = None,
+        options: dict[str, Any],
+        config: dict[str, Any] | None = None,
         rank: Callable[[BlockFacts], float] | None = None,
         newcomers_compete: bool = False,
         is_expanded: bool = False,
         told: bytes | None = None,
     ) -> SampleReader:
-        """Opens the files of ``spec`` (JSON), read as ``options`` (JSON) say and through the tiers of ``config`` (JSON).
+        """Opens the files of ``spec`` (JSON), read as ``options`` say and through the tiers of ``config``.
 
         ``rank`` is a policy in place of the one that is configured. With ``is_expanded`` the files are taken as they are
         named, and no pattern or folder is looked up. ``told`` is what :meth:`told` gave on another rank.
@@ -374,9 +374,12 @@ class SampleReader:
     @property
     def spec(self) -> str:
         """What it was opened from (JSON), with the files that patterns and folders stood for."""
+    @property
+    def spec_dict(self) -> dict[str, Any]:
+        """The same as a dict."""
     def told(self) -> bytes:
         """What its files hold, for other ranks that open the same set."""
-    def reopened(self, options: str) -> SampleReader:
+    def reopened(self, options: dict[str, Any]) -> SampleReader:
         """The same files with nothing shared: for a process that was forked."""
     def __len__(self) -> int: ...
     def get(self, numbers: list[int]) -> RawBatch:
@@ -404,10 +407,10 @@ class SampleReader:
         """Bytes of all samples as they are delivered."""
     def most_nbytes(self) -> int:
         """The same, with every text and sequence as long as its reference says, which is read for it."""
-    def stats(self) -> str:
-        """What was read so far, as JSON."""
-    def in_force(self) -> str:
-        """What memory and which spill are in force, as JSON; ``null`` before the first sample was asked for."""
+    def stats(self) -> dict[str, Any]:
+        """What was read so far."""
+    def in_force(self) -> dict[str, Any] | None:
+        """What memory and which spill are in force; ``None`` before the first sample was asked for."""
     def warm(self, threads: int | None = None) -> WarmingRun:
         """Begins to copy all files to the tiers, by ``threads`` threads."""
     def close(self) -> None:
@@ -445,8 +448,8 @@ class WarmingRun:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it is over, at most ``timeout`` seconds; false when that was not enough."""
-    def stats(self) -> str:
-        """How far it is, as JSON."""
+    def stats(self) -> dict[str, Any]:
+        """How far it is."""
     def cancel(self) -> None:
         """Ends it: what was placed stays."""
     @property
@@ -547,34 +550,37 @@ class RawStatistics:
     """Statistics that are being computed, or were found."""
 
     def __new__(
-        cls, reader: SampleReader, spec: str, options: str, saves: bool, subset: RawSubset | None = None
+        cls, reader: SampleReader, spec: dict[str, Any], options: dict[str, Any], saves: bool, subset: RawSubset | None = None
     ) -> RawStatistics:
-        """Begins to compute what ``spec`` (JSON) says of the samples of ``reader``, or of a ``subset`` of them, by ``options`` (JSON);
+        """Begins to compute what ``spec`` says of the samples of ``reader``, or of a ``subset`` of them, by ``options``;
         with ``saves``, what was computed before is taken as it is, and what is computed is kept."""
     @staticmethod
-    def of_store(store: RawStore, spec: str, options: str, subset: RawSubset | None = None) -> RawStatistics:
+    def of_store(store: RawStore, spec: dict[str, Any], options: dict[str, Any], subset: RawSubset | None = None) -> RawStatistics:
         """The same of the samples of ``store``, of which nothing is saved."""
     @staticmethod
-    def of_stores(stores: RawStoreConcat, spec: str, options: str, subset: RawSubset | None = None) -> RawStatistics:
+    def of_stores(
+        stores: RawStoreConcat, spec: dict[str, Any], options: dict[str, Any], subset: RawSubset | None = None
+    ) -> RawStatistics:
         """The same of the samples of several stores."""
     def advance(self) -> tuple[int, int] | None:
         """Goes on for a moment: samples done, and of how many; ``None`` when all is done."""
-    def result(self) -> str:
-        """What came out, as JSON."""
+    def result(self) -> list[tuple[str, int | None, list[tuple[int, int, list[float]]]]]:
+        """What came out: of each field its name, its axis, and of each channel the count, the missing values, and mean, deviation, bounds
+        and quantiles."""
     def close(self) -> None:
         """Ends the threads. May be called more than once."""
 
 def format_at(path: str) -> str | None:
     """The name of the format of what lies at ``path``, or nothing where this build has none for it."""
 
-def inspect_file(path: str) -> tuple[str, list[Any], list[tuple[bool, str, str, RawArray | str]]]:
-    """What is in the file at ``path``: facts (JSON), types for NumPy by variable, and attributes.
+def inspect_file(path: str) -> tuple[dict[str, Any], list[Any], list[tuple[bool, str, str, RawArray | str]]]:
+    """What is in the file at ``path``: facts, types for NumPy by variable, and attributes.
 
     An attribute is given as: whether a group has it, the name of its owner, its own name, and its value or why it has none.
     """
 
-def read_variable(path: str, variable: str, selection: str, how: str | None = None) -> RawArray:
-    """The part ``selection`` of a variable of the file at ``path``, unpacked as ``how`` says (JSON), if it says anything."""
+def read_variable(path: str, variable: str, selection: str, how: dict[str, Any] | None = None) -> RawArray:
+    """The part ``selection`` of a variable of the file at ``path``, unpacked as ``how`` says, if it says anything."""
 
 def register_format(
     name: str,
@@ -589,8 +595,8 @@ def absolute_path(name: str) -> str:
 def expanded_files(names: list[str]) -> list[str]:
     """The files that paths, patterns and folders stand for, in the order a set has them."""
 
-def memory_report() -> str:
-    """What this process may take of the node's memory budget, and who in it has taken how much, as JSON."""
+def memory_report() -> dict[str, Any]:
+    """What this process may take of the node's memory budget, and who in it has taken how much."""
 
 def set_workers(count: int, pool: int) -> None:
     """Says that this process is one of ``count`` workers that divide what it may take, which are called ``pool`` among
@@ -599,14 +605,14 @@ def set_workers(count: int, pool: int) -> None:
 def parse_size(text: str) -> int:
     """The bytes of a size as people write it."""
 
-def tier_config(given: str, base: str | None = None) -> str:
-    """The configuration (JSON) in force under what ``given`` (JSON) says.
+def tier_config(given: dict[str, Any], base: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The configuration in force under what ``given`` says.
 
-    It goes over ``base`` (JSON) where that is given, else over environment and file.
+    It goes over ``base`` where that is given, else over environment and file.
     """
 
-def stage_settings(given: str) -> tuple[str, bool]:
-    """The settings (JSON) of the staging area that ``given`` (JSON) asks for, and whether there is one; what it does not say comes
+def stage_settings(given: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The settings of the staging area that ``given`` asks for, and whether there is one; what it does not say comes
     from the configuration."""
 
 def stage_recover(
@@ -666,8 +672,10 @@ class RawStore:
     ) -> RawFilling:
         """Begins a variable of which this rank has as many samples as ``lens``, or ``count`` where all have one shape. Its bytes are
         those of a ``text``, or of several ``texts`` with a NUL after each, where ``kind`` says so. Collective."""
-    def fill(self, reader: SampleReader, options: str, by_count: bool, progress: Callable[[int, int, int], None] | None) -> None:
-        """Fills the store with the samples of ``reader``, read as ``options`` (JSON) say. Collective."""
+    def fill(
+        self, reader: SampleReader, options: dict[str, Any], by_count: bool, progress: Callable[[int, int, int], None] | None
+    ) -> None:
+        """Fills the store with the samples of ``reader``, read as ``options`` say. Collective."""
     def update(self, name: str, first: int, bytes: bytes) -> None:
         """Writes samples of this rank anew."""
     def restripe(self, by_count: bool) -> None:
@@ -689,8 +697,8 @@ class RawStore:
         """Which samples ``rank`` holds of the variable ``name``."""
     def member(self) -> tuple[int, int]:
         """The place of this rank in its replica group, and how many ranks the group has."""
-    def stats(self) -> str:
-        """What was read so far, as JSON."""
+    def stats(self) -> dict[str, Any]:
+        """What was read so far."""
     def close(self) -> None:
         """Gives all memory back. Collective; may be called more than once."""
 
@@ -712,8 +720,8 @@ class RawStoreConcat:
         """Which samples ``rank`` holds of the variable ``name`` of the first store."""
     def member(self) -> tuple[int, int]:
         """The place of this rank in the largest of its replica groups, and how many ranks that has."""
-    def stats(self) -> str:
-        """What was read so far from all stores, as JSON."""
+    def stats(self) -> dict[str, Any]:
+        """What was read so far from all stores."""
 
 @final
 class RawFilling:
@@ -730,8 +738,8 @@ class RawFilling:
 class RawArea:
     """A staging area."""
 
-    def __new__(cls, settings: str) -> RawArea:
-        """The area that ``settings`` (JSON) describe."""
+    def __new__(cls, settings: dict[str, Any]) -> RawArea:
+        """The area that ``settings`` describe."""
     @property
     def path(self) -> str | None:
         """The folder, or nothing for memory."""

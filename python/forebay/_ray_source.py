@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -156,7 +155,7 @@ def tier_block_of(tiers: TierOptions | Mapping[str, Any]) -> int:
         named = options.tiers if named is None else [named] if isinstance(named, (str, os.PathLike, Mapping)) else named
     if any(_is_peers(tier) for tier in named):
         raise ValueError("tiers of peers are for ranks of a job, and tasks of Ray are none: name tiers of memory or disk")
-    return int(json.loads(options.config)["placement"]["block"]) if [tier for tier in named if tier != "none"] else 0
+    return int(options.config["placement"]["block"]) if [tier for tier in named if tier != "none"] else 0
 
 
 def _is_peers(tier: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -84,7 +83,7 @@ def compute(
         "read_threads": None if read_threads is None else whole("read_threads", read_threads),
         "memory": size_of(memory, "memory"),
     }
-    raw = dataset._raw_statistics(json.dumps(spec), json.dumps(options), save, part)
+    raw = dataset._raw_statistics(spec, options, save, part)
     count = len(dataset) if part is None else len(part)
     sample_bytes = getattr(dataset, "nbytes", 0) / max(len(dataset), 1)
     try:
@@ -96,8 +95,7 @@ def compute(
                 report(count, count, int(count * sample_bytes))
     finally:
         raw.close()
-    found = json.loads(raw.result())
-    return Statistics({name: _field(channels, axis, parts) for name, axis, channels in found})
+    return Statistics({name: _field(channels, axis, parts) for name, axis, channels in raw.result()})
 
 
 def _names(dataset: Dataset | Store, fields: Sequence[str] | str | None) -> list[str]:
@@ -110,10 +108,10 @@ def _names(dataset: Dataset | Store, fields: Sequence[str] | str | None) -> list
     return [name for name, code, _, _ in rows if np.dtype(code).kind in "iufb" or str(code) == "bfloat16"]
 
 
-def _field(channels: list[Any], axis: int | None, parts: list[float]) -> FieldStatistics:
+def _field(channels: list[tuple[int, int, list[float]]], axis: int | None, parts: list[float]) -> FieldStatistics:
     counts = np.array([count for count, _, _ in channels], np.int64)
     missing = np.array([count for _, count, _ in channels], np.int64)
-    values = np.array([[float(value) for value in values] for _, _, values in channels]).reshape(len(channels), 4 + len(parts))
+    values = np.array([values for _, _, values in channels], np.float64).reshape(len(channels), 4 + len(parts))
     # Of no values there is none of these.
     values[counts == 0] = np.nan
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -34,8 +33,7 @@ class Warming:
 
     def stats(self) -> dict[str, Any]:
         """How far it is: ``sources``, ``bytes``, and ``placed_bytes``, ``present_bytes`` and ``refused_bytes`` of them."""
-        stats: dict[str, Any] = json.loads(self._run.stats())
-        return stats
+        return self._run.stats()
 
     def wait(self, timeout: float | None = None) -> dict[str, Any]:
         """Waits until it is over, at most ``timeout`` seconds, and gives :meth:`stats`; ``done`` tells whether it is.

@@ -165,7 +165,7 @@ class Loader(_loader.Loader):
         were sent to devices (``placed``). Where batches go to CUDA devices also ``pinned``, as in :meth:`forebay.torch.Loader.stats`."""
         stats = {**super().stats(), "hand_over": self._hand_over.counts()}
         if self._memory is not None:
-            stats["pinned"] = json.loads(self._memory.stats())
+            stats["pinned"] = self._memory.stats()
         return stats
 
     def __getstate__(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -213,7 +212,7 @@ class Loader(_loader.Loader):
         be (``pageable_bytes``), and how often the driver refused (``refusals``)."""
         stats = super().stats()
         if self._copier is not None and self._memory is not None:
-            stats["pinned"] = json.loads(self._memory.stats())
+            stats["pinned"] = self._memory.stats()
         return stats
 
     def __getstate__(self) -> dict[str, Any]:

@@ -17,9 +17,10 @@ use crate::{
     file::{
         byte_origin::RawOrigin,
         inspect::{AttributeRows, attribute_rows, numpy_type},
-        read::{RawArray, select, unpack_of, values},
+        read::{RawArray, select, values},
     },
     interruptible::interruptible,
+    plain::{Plain, plain},
 };
 
 /// Reads of up to so many bytes from a local file are done on the caller's thread: a thread for each took 30 us.
@@ -47,18 +48,18 @@ impl FileReader {
 
 #[pymethods]
 impl FileReader {
-    /// Opens the file at `path`, whose values are unpacked as `how` says (JSON), if it says anything; read through the tiers of
+    /// Opens the file at `path`, whose values are unpacked as `how` says, if it says anything; read through the tiers of
     /// `origin`, if there is one. Where `version` is given, a file of another version is an error.
     #[new]
     #[pyo3(signature = (path, how = None, origin = None, version = None))]
     fn new(
         py: Python<'_>,
         path: String,
-        how: Option<String>,
+        how: Option<Plain<Unpack>>,
         origin: Option<&Bound<'_, RawOrigin>>,
         version: Option<String>,
     ) -> PyResult<Self> {
-        let how = unpack_of(how)?;
+        let how = how.map(|Plain(how)| how);
         let asked = path.clone();
         let through_tiers = origin.map(|origin| origin.get().file_opener()).transpose()?;
         let open = move || {
@@ -113,11 +114,15 @@ impl FileReader {
         Ok((format!("/{}", variable.name), variable.grid.shape.clone()))
     }
 
-    /// The facts of the variable `name` (JSON), and its type for NumPy.
-    fn facts<'py>(&self, py: Python<'py>, name: &str) -> PyResult<(String, Option<Bound<'py, PyAny>>)> {
+    /// The facts of the variable `name`, and its type for NumPy.
+    fn facts<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+    ) -> PyResult<(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>)> {
         let file = self.file.get()?;
         let variable = file.variable(name).map_err(raised)?;
-        Ok((variable_facts(variable).to_string(), numpy_type(py, variable)?))
+        Ok((plain(py, &variable_facts(variable))?, numpy_type(py, variable)?))
     }
 
     /// Names and values of the attributes of the variable `name`; a value that cannot be read is a text that says why.

@@ -26,6 +26,7 @@
 //! | `stage/recover` | what killed processes left in an area |
 //! | `stage/progress` | waits that tell how far they are, and that an exception of Python ends |
 //! | `stage/file`, `stage/cursor`, `stage/sealed` | a file on its way to its destination: written by position, then sealed |
+//! | `plain` | dicts, lists and numbers of Python, read and written by serde |
 //! | `interruptible` | work that Ctrl-C interrupts |
 //! | `closable` | what Python may close while other threads use it |
 
@@ -37,6 +38,7 @@ mod file;
 mod interruptible;
 mod loader;
 mod own_format;
+mod plain;
 mod stage;
 mod store;
 mod tensors;
@@ -99,10 +101,10 @@ fn expanded_files(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<String>> {
     interruptible::interruptible(py, move || forebay::expand(&names))
 }
 
-/// What this process may take of the node's memory budget, and who in it has taken how much, as JSON.
+/// What this process may take of the node's memory budget, and who in it has taken how much.
 #[pyfunction]
-fn memory_report() -> PyResult<String> {
-    serde_json::to_string(&forebay::process::ledger().report()).map_err(|error| error::misread(&error))
+fn memory_report(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    plain::plain(py, &forebay::process::ledger().report())
 }
 
 /// Says that this process is one of `count` workers that divide what it may take, which are called `pool` among those of the

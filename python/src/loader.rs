@@ -7,7 +7,7 @@ use std::{
 };
 
 use forebay::{
-    Error, ErrorKind, Loader, TierObserver, TierReport,
+    Error, ErrorKind, Loader, TierObserver, TierReport, Options,
     batch::{Backing, PlainBacking},
     forms_of,
     loader::{FollowedRun, Next},
@@ -71,6 +71,11 @@ fn transform_spec(transforms: Option<&str>) -> PyResult<TransformSpec> {
     transforms.map_or(Ok(TransformSpec::default()), serde_json::from_str).map_err(|error| misread(&error))
 }
 
+/// What `options` (JSON) say.
+fn parsed(options: &str) -> PyResult<Options> {
+    serde_json::from_str(options).map_err(|error| misread(&error))
+}
+
 #[pymethods]
 impl BatchLoader {
     /// A loader of the samples of `reader`, or of a `subset` of them, which works as `options` (JSON) say, with batches
@@ -86,7 +91,7 @@ impl BatchLoader {
         memory: Option<&LoaderMemory>,
         transforms: Option<&str>,
     ) -> PyResult<Self> {
-        let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
+        let options = sampled(parsed(options)?, subset, draws);
         let (set, tiers, origin_latency) = reader.loader_parts()?;
         let numbered = NumberedSet { set: Arc::downgrade(&set), subset: subset.map(RawSubset::shared) };
         let spec = transform_spec(transforms)?;
@@ -121,7 +126,7 @@ impl BatchLoader {
         memory: Option<&LoaderMemory>,
         transforms: Option<&str>,
     ) -> PyResult<Self> {
-        let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
+        let options = sampled(parsed(options)?, subset, draws);
         let backing = memory.map(LoaderMemory::backing);
         // Files that stand in for ranks that are gone have all fields.
         let read = match files {
@@ -146,7 +151,7 @@ impl BatchLoader {
         memory: Option<&LoaderMemory>,
         transforms: Option<&str>,
     ) -> PyResult<Self> {
-        let options = sampled(options, subset, draws).map_err(|error| misread(&error))?;
+        let options = sampled(parsed(options)?, subset, draws);
         let backing = memory.map(LoaderMemory::backing);
         let loader = stores.loader(&names, options, backing.clone())?;
         Self::of(py, loader, stores.forms(&names)?, transforms, backing)

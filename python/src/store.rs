@@ -35,7 +35,8 @@ use pyo3::{prelude::*, types::PyBytes};
 use crate::{
     closable::Closable,
     dataset::samples::{FieldRow, SampleReader, field_row},
-    error::{misread, raised, reported, show_warnings},
+    error::{raised, reported, show_warnings},
+    plain::{Plain, plain},
     tensors::{numpy_type::NumpyType, raw_batch::RawBatch},
 };
 
@@ -221,19 +222,19 @@ impl RawStore {
         Ok(RawFilling { store, filling: Mutex::new(Some(filling)) })
     }
 
-    /// Fills the store with the samples of `reader`, read as `options` (JSON) say. Collective. `progress` is called with the
+    /// Fills the store with the samples of `reader`, read as `options` say. Collective. `progress` is called with the
     /// samples and bytes that this rank has read, and the samples of its share.
     #[pyo3(signature = (reader, options, by_count, progress))]
     fn fill(
         &self,
         py: Python<'_>,
         reader: &SampleReader,
-        options: &str,
+        options: Plain<Options>,
         by_count: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let store = self.store.get()?;
-        let loader: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
+        let Plain(loader) = options;
         let balance = if by_count { Balance::Count } else { Balance::Bytes };
         let (set, _, _) = reader.loader_parts()?;
         let options = FillOptions { loader, balance };
@@ -348,9 +349,9 @@ impl RawStore {
         Ok(self.store.get()?.member())
     }
 
-    /// What was read so far, as JSON.
-    fn stats(&self) -> PyResult<String> {
-        serde_json::to_string(&self.store.get()?.stats()).map_err(|error| misread(&error))
+    /// What was read so far.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        plain(py, &self.store.get()?.stats())
     }
 
     /// Gives all memory back. Collective; may be called more than once.

@@ -10,12 +10,15 @@ use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::error::{misread, raised};
+use crate::{
+    error::raised,
+    plain::{Plain, plain},
+};
 
 /// Arguments of a call; what is missing is for others to say.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TierArguments {
+pub(crate) struct TierArguments {
     config: Option<String>,
     tiers: Option<Vec<GivenTier>>,
     policy: Option<String>,
@@ -33,15 +36,16 @@ enum GivenTier {
     Table(Map<String, Value>),
 }
 
-/// The configuration (JSON) in force under what `given` (JSON) says: over `base` (JSON) where that is given, else over
-/// environment and file.
+/// The configuration in force under what `given` says: over `base` where that is given, else over environment and file.
 #[pyfunction]
 #[pyo3(signature = (given, base=None))]
-pub(crate) fn tier_config(given: &str, base: Option<&str>) -> PyResult<String> {
-    let given: TierArguments = serde_json::from_str(given).map_err(|error| misread(&error))?;
-    let base: Option<Config> = base.map(serde_json::from_str).transpose().map_err(|error| misread(&error))?;
-    let config = settled(given, base).map_err(raised_in_words)?;
-    serde_json::to_string(&config).map_err(|error| misread(&error))
+pub(crate) fn tier_config<'py>(
+    py: Python<'py>,
+    given: Plain<TierArguments>,
+    base: Option<Plain<Config>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let config = settled(given.0, base.map(|Plain(base)| base)).map_err(raised_in_words)?;
+    plain(py, &config)
 }
 
 fn settled(given: TierArguments, base: Option<Config>) -> Result<Config, Error> {

@@ -391,7 +391,7 @@ def test_a_loader_may_have_tiers_of_its_own(origin: Path, disk: dict[str, Any]) 
     ds = plain(origin, tiers="memory:2MiB", tier_block="128KiB")
     same, other = ds.loader(batch_size=8), ds.loader(batch_size=8, tiers=disk, shuffle="full")
     assert same.dataset is ds and [tier["kind"] for tier in other.dataset.tiers] == ["disk"]
-    assert other.dataset.fingerprint == ds.fingerprint and '"block":131072' in other.dataset._through.config
+    assert other.dataset.fingerprint == ds.fingerprint and other.dataset._through.config["placement"]["block"] == 131072
     assert ds.loader(policy="lru").dataset.tiers == ds.tiers
     assert ds.loader(tiers=[]).stats()["tiers"] is None
     other.load_state_dict(ds.loader(batch_size=8, shuffle="full").state_dict())

@@ -56,7 +56,7 @@ class Dataset(SampleSet):
     def __init__(
         self,
         spec: str,
-        options: str,
+        options: dict[str, Any],
         label: str | None,
         through: TierOptions,
         had: tuple[str, str | None] | None = None,
@@ -176,7 +176,7 @@ class Dataset(SampleSet):
         files were changed: reading them then is an error."""
         if field not in self.fields:
             raise ValueError(f"{field!r} is no field: there are {', '.join(self.fields)}")
-        spec = json.loads(self._opened.spec)
+        spec = self._opened.spec_dict
         named = {one["name"]: one for one in spec["fields"]["fields"]}
         one = named.get(field) or named[field.removesuffix("_mask")]
         files = spec["files"][one.get("files", 0)]
@@ -213,7 +213,7 @@ class Dataset(SampleSet):
         """A loader of these samples; see :class:`Loader` for what it takes."""
         return Loader(self, **options)
 
-    def _raw_statistics(self, spec: str, options: str, save: bool, part: RawSubset | None) -> RawStatistics:
+    def _raw_statistics(self, spec: dict[str, Any], options: dict[str, Any], save: bool, part: RawSubset | None) -> RawStatistics:
         return RawStatistics(self._reader, spec, options, save, part)
 
     def _field_rows(self) -> list[tuple[str, Any, list[int | None], str]]:
@@ -332,8 +332,8 @@ class Dataset(SampleSet):
             "label": self.label,
             "bytes": self.nbytes,
             "fingerprint": self.fingerprint,
-            "in_force": json.loads(self._reader.in_force()),
-            "process": json.loads(memory_report()),
+            "in_force": self._reader.in_force(),
+            "process": memory_report(),
         }
 
     def stats(self) -> dict[str, Any]:
@@ -341,8 +341,7 @@ class Dataset(SampleSet):
 
         ``origin_latency`` is how long reads from behind a network took, as in :meth:`Loader.stats`.
         """
-        stats: dict[str, Any] = json.loads(self._reader.stats())
-        return stats
+        return self._reader.stats()
 
     def __repr__(self) -> str:
         try:

@@ -133,7 +133,7 @@ def open(
         "spill": spill_options(spill, spill_quota),
     }
     through = TierOptions(tiers, policy, config, placement_threads, tier_block, whole_file, tier_ahead)
-    return Dataset(json.dumps(spec), json.dumps(options), label_name, through, *(heard.get() or ()))
+    return Dataset(json.dumps(spec), options, label_name, through, *(heard.get() or ()))
 
 
 def _checked_convention(convention: Any, samples: Any, files_axis: Any) -> bool:

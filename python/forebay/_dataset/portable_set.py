@@ -68,9 +68,9 @@ class PortableSet:
         if samples._part is not None:
             self._part = (*packed(indices_of(samples._part), len(base)), samples._drawn)
         # Two sets of the same samples may be read through different tiers.
-        through = self._tiers.config if isinstance(self._tiers, TierOptions) else repr(sorted(self._tiers.items(), key=str))
+        through = self._tiers.key if isinstance(self._tiers, TierOptions) else repr(sorted(self._tiers.items(), key=str))
         words = [samples.fingerprint, base._options, str(base.label), through]
-        self.key = hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
+        self.key = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:32]
         """Which set this is, and through which tiers it is read."""
 
     def samples(self) -> Dataset | Subset:

@@ -72,14 +72,14 @@ def stored_facts(base: Dataset) -> dict[str, Any]:
         try:
             facts, _ = FileReader(spec["files"][field.get("files", 0)][0]).facts(field["variable"])
         except ForebayError:
-            facts = "{}"
-        kept = base.__dict__["_stored_facts"] = json.loads(facts)
+            facts = {}
+        kept = base.__dict__["_stored_facts"] = facts
     return kept
 
 
 def _largest_field(base: Dataset) -> tuple[dict[str, Any], dict[str, Any]]:
     """The spec of the set, and what it says of the field with the most bytes."""
-    spec: dict[str, Any] = json.loads(base._opened.spec)
+    spec = base._opened.spec_dict
     named = {one["name"]: one for one in spec["fields"]["fields"]}
     size = {name: np.prod([length or 1 for length in shape]) * np.dtype(code).itemsize for name, code, shape, _ in base._field_rows()}
     return spec, max(named.values(), key=lambda one: size.get(one["name"], 0))

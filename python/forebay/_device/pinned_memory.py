@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 
@@ -33,7 +32,7 @@ class PinningWatch:
         if self._has_warned or self._memory.pageable_bytes == 0:
             return
         self._has_warned = True
-        stats: dict[str, int] = json.loads(self._memory.stats())
+        stats = self._memory.stats()
         why = f"the driver refused it (error {stats['last_error']}); the limit of locked memory (ulimit -l) may be too low"
         if stats["refusals"] == 0:
             why = "no CUDA runtime (libcudart.so) is loaded in this process"

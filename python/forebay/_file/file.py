@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -11,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .._forebay import FileReader, NotFoundError, RawArray, absolute_path
-from .._samples import CF
+from .._samples import CF, unpack_spec
 from .._tiers.origin import TieredOrigin, tiered_origin
 from .._tiers.tiers import Policy, TierOptions, Tiers
-from .read import Selected, _how, _items, _numpy, _selected, _word
+from .read import Selected, _items, _numpy, _selected, _word
 from .values import attribute_of
 
 
@@ -62,7 +61,7 @@ class File(Mapping[str, "FileVariable"]):
         """The path or URL."""
         self._cf, self._through = cf, through
         self._origin: TieredOrigin | None = tiered_origin(through)
-        self._reader = FileReader(self.path, _how(*cf), None if self._origin is None else self._origin.raw, version)
+        self._reader = FileReader(self.path, unpack_spec(*cf), None if self._origin is None else self._origin.raw, version)
         self._version: str | None = self._reader.version
 
     def __getitem__(self, name: str) -> FileVariable:
@@ -182,8 +181,7 @@ class FileVariable:
 
     @cached_property
     def _facts(self) -> tuple[dict[str, Any], Any]:
-        facts, code = self._reader.facts(self._stored)
-        return json.loads(facts), code
+        return self._reader.facts(self._stored)
 
     @property
     def dtype(self) -> np.dtype[Any] | None:

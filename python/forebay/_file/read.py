@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import operator
 import os
 from types import EllipsisType
@@ -40,7 +39,7 @@ def read(
     :class:`Field` describes; ``cf="mask"`` gives a masked array.
     """
     items = _items(selection)
-    how = _how(cf, mask_valid)
+    how = unpack_spec(cf, mask_valid)
     return _selected(read_variable(absolute_path(os.fspath(path)), variable, ",".join(map(_word, items)), how), items)
 
 
@@ -53,8 +52,7 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     read is a :class:`ValueError` that says why. ``swmr`` is true where a SWMR writer has the file open: then these are
     the facts of this moment.
     """
-    facts, types, attributes = inspect_file(absolute_path(os.fspath(path)))
-    found: dict[str, Any] = json.loads(facts)
+    found, types, attributes = inspect_file(absolute_path(os.fspath(path)))
     found["groups"] = {name: {"attributes": {}} for name in found["groups"]}
     variables = {variable["name"]: variable for variable in found["variables"]}
     for variable, code in zip(variables.values(), types):
@@ -80,12 +78,6 @@ def _selected(raw: RawArray, items: tuple[Index, ...]) -> Any:
     if mask is not None:
         values = np.ma.masked_array(values, np.frombuffer(bytearray(mask), bool).reshape(values.shape))
     return values[tuple(0 if isinstance(item, int) else _kept(item) for item in items)]
-
-
-def _how(cf: CF, mask_valid: bool) -> str | None:
-    """How values are unpacked, as the compiled part reads it."""
-    spec = unpack_spec(cf, mask_valid)
-    return None if spec is None else json.dumps(spec)
 
 
 def _items(selection: Selected) -> tuple[Index, ...]:

@@ -58,7 +58,7 @@ class StoreConcat(Store):
     def _part_lens(self) -> list[int]:
         return [count for store in self.stores for count in store._part_lens()]
 
-    def _raw_statistics(self, spec: str, options: str, save: bool, part: RawSubset | None) -> RawStatistics:
+    def _raw_statistics(self, spec: dict[str, Any], options: dict[str, Any], save: bool, part: RawSubset | None) -> RawStatistics:
         return RawStatistics.of_stores(self._joined, spec, options, part)
 
     def _batch_loader(

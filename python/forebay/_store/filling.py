@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -45,8 +44,8 @@ class StoreFilling:
         filling = self._maker.make_for_all().begin(name, arrays.dtype, arrays.shape, arrays.count, arrays.lens, arrays.kind)
         _finish(filling, lambda: arrays.write(filling))
 
-    def fill_with_files(self, dataset: Dataset, options: str, by_count: bool, progress: Any) -> None:
-        """Adds the samples of ``dataset``, each rank those of its share, read as ``options`` (JSON) say."""
+    def fill_with_files(self, dataset: Dataset, options: dict[str, Any], by_count: bool, progress: Any) -> None:
+        """Adds the samples of ``dataset``, each rank those of its share, read as ``options`` say."""
         with share_progress(progress, self._comm.rank) as report:
 
             def fill(made: RawStore) -> None:
@@ -193,16 +192,14 @@ def _finish(filling: RawFilling, write: Callable[[], None]) -> None:
     filling.finish()
 
 
-def fill_options(options: dict[str, Any]) -> str:
-    """The options of ``Store.fill`` that say how files are read, as JSON; others are an error."""
+def fill_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of ``Store.fill`` that say how files are read; others are an error."""
     known = {"read_threads", "transfer_size", "memory"}
     if unknown := options.keys() - known:
         raise TypeError(f"fill() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     threads = options.get("read_threads")
-    return json.dumps(
-        {
-            "read_threads": None if threads is None else whole("read_threads", threads),
-            "transfer_size": size_of(options.get("transfer_size"), "transfer_size"),
-            "memory": size_of(options.get("memory"), "memory"),
-        }
-    )
+    return {
+        "read_threads": None if threads is None else whole("read_threads", threads),
+        "transfer_size": size_of(options.get("transfer_size"), "transfer_size"),
+        "memory": size_of(options.get("memory"), "memory"),
+    }

@@ -80,7 +80,7 @@ class Store(SampleSet):
     ) -> None:
         ranks = _comm.of(comm, data)
         place = None if folder is None else os.path.abspath(os.fspath(folder))
-        share = json.loads(memory_report())["share_bytes"]
+        share = memory_report()["share_bytes"]
         most = size_of(limit, "limit")
         if most is None and place is None:
             most = share
@@ -329,7 +329,7 @@ class Store(SampleSet):
             raise InvalidError("by='file' needs a store that was filled from a data set of files")
         return self._files._part_lens()
 
-    def _raw_statistics(self, spec: str, options: str, save: bool, part: RawSubset | None) -> RawStatistics:
+    def _raw_statistics(self, spec: dict[str, Any], options: dict[str, Any], save: bool, part: RawSubset | None) -> RawStatistics:
         # Nothing says whether what was saved is of what it holds: it is measured anew.
         return RawStatistics.of_store(self._raw, spec, options, part)
 
@@ -378,8 +378,7 @@ class Store(SampleSet):
     def stats(self) -> dict[str, Any]:
         """What was read from where (``own``, ``same_host``, ``remote``), how long gets and batches took (percentiles in
         nanoseconds), how bytes travel (``transport``) and which ranks are ``gone``."""
-        stats: dict[str, Any] = json.loads(self._raw.stats())
-        return stats
+        return self._raw.stats()
 
     def close(self) -> None:
         """Gives all memory back. Collective; may be called more than once."""

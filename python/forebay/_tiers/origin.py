@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Hashable
@@ -32,8 +31,7 @@ class TieredOrigin:
 
     def stats(self) -> dict[str, Any] | None:
         """What was read from where; nothing without tiers."""
-        stats = self.raw.stats()
-        return None if stats is None else json.loads(stats)
+        return self.raw.stats()
 
     def _leave(self) -> None:
         self._raw.close()
@@ -48,7 +46,7 @@ def shared_origin(through: TierOptions) -> TieredOrigin:
     """The origin of this process for ``through``: the same whenever the same tiers are asked for."""
     if not through.tiers:
         return TieredOrigin(through)
-    key = through.config, through.policy
+    key = through.key, through.policy
     try:
         hash(key)
     except TypeError:

@@ -64,7 +64,7 @@ class TierOptions:
             "whole_file": None if whole_file is None else _flag("whole_file", whole_file),
             "ahead": _text(size_of(tier_ahead, "tier_ahead")),
         }
-        self.config: str = tier_config(json.dumps(given), None if base is None else base.config)
+        self.config: dict[str, Any] = tier_config(given, None if base is None else base.config)
         if any(tier["kind"] == "peers" for tier in self.tiers):
             _comm.join_for_tiers()
         self.policy: Policy | None = base.policy if policy is None and base is not None else policy
@@ -75,12 +75,17 @@ class TierOptions:
     @property
     def tiers(self) -> list[dict[str, Any]]:
         """The tiers, as in ``forebay.toml``."""
-        tiers: list[dict[str, Any]] = json.loads(self.config)["tier"]
+        tiers = [{key: value for key, value in tier.items() if value is not None} for tier in self.config["tier"]]
         for tier in tiers:
             if "path" in tier:
                 # Variables are replaced by now: a dollar that is left is one.
                 tier["path"] = tier["path"].replace("$", "$$")
-        return [{key: value for key, value in tier.items() if value is not None} for tier in tiers]
+        return tiers
+
+    @property
+    def key(self) -> str:
+        """Text that is equal for equal configurations, by which users of the same tiers find each other."""
+        return json.dumps(self.config, sort_keys=True)
 
     def __getstate__(self) -> dict[str, Any]:
         if self.rank is not None:

@@ -81,7 +81,7 @@ _received_lock = threading.Lock()
 
 
 def _unpickled(path: str, through: TierOptions | None, version: str | None) -> OpenedFile:
-    key = path, None if through is None else through.config, version
+    key = path, None if through is None else through.key, version
     with _received_lock:
         found = _received.get(key)
         if found is None:

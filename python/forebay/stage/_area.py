@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import json
 import multiprocessing
 import os
 import sys
@@ -76,7 +75,7 @@ class Area:
             "memory": _amount(memory, "memory"),
             "paused": paused,
         }
-        self._settings, is_area = stage_settings(json.dumps(given))
+        self._settings, is_area = stage_settings(given)
         if not is_area:
             _warn_of_none()
         self._raw = RawArea(self._settings)
@@ -197,7 +196,7 @@ def _warn_of_none() -> None:
     )
 
 
-def _unpickled(settings: str) -> Area:
+def _unpickled(settings: dict[str, Any]) -> Area:
     """The area of a process that was spawned: the same folder, with threads of its own."""
     area = Area.__new__(Area)
     area._settings, area._raw, area._is_closed, area._owner = settings, RawArea(settings), False, os.getpid()

@@ -123,17 +123,13 @@ impl RawDraws {
     }
 }
 
-/// `options` (JSON) of a loader that draws by `draws` from `subset`.
-pub(crate) fn sampled(
-    options: &str,
-    subset: Option<&RawSubset>,
-    draws: Option<&RawDraws>,
-) -> Result<Options, serde_json::Error> {
+/// `options` of a loader that draws by `draws` from `subset`.
+pub(crate) fn sampled(options: Options, subset: Option<&RawSubset>, draws: Option<&RawDraws>) -> Options {
     let sampler = Sampler {
         subset: subset.map(|raw| Arc::clone(&raw.subset)),
         draws: draws.map(|raw| Arc::clone(&raw.draws)),
     };
-    Ok(Options { sampler, ..serde_json::from_str(options)? })
+    Options { sampler, ..options }
 }
 
 fn words(bytes: &[u8]) -> Vec<u64> {

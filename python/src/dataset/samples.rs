@@ -25,6 +25,7 @@ use crate::{
     dataset::warming::{Progress, WarmingRun},
     error::{misread, raised, show_warnings},
     interruptible::interruptible,
+    plain::{Plain, plain},
     tensors::{
         dtype,
         raw_batch::{NumberedSet, RawBatch},
@@ -154,16 +155,15 @@ pub(crate) fn field_row<'py>(
 
 #[pymethods]
 impl SampleReader {
-    /// Opens the files of `spec` (JSON), read as `options` (JSON) say and through the tiers of `config` (JSON). `rank`
-    /// is a policy in place of the one that is configured. With `is_expanded` the files are taken as they are named.
+    /// Opens the files of `spec` (JSON), read as `options` say and through the tiers of `config`. `rank` is a policy in place of the one that is configured. With `is_expanded` the files are taken as they are named.
     #[new]
     #[pyo3(signature = (spec, options, config=None, rank=None, newcomers_compete=false, is_expanded=false, told=None))]
     #[expect(clippy::too_many_arguments, reason = "they are those of Python's constructor")]
     fn new(
         py: Python<'_>,
         spec: &str,
-        options: &str,
-        config: Option<&str>,
+        options: Plain<Options>,
+        config: Option<Plain<Config>>,
         rank: Option<Py<PyAny>>,
         newcomers_compete: bool,
         is_expanded: bool,
@@ -171,9 +171,8 @@ impl SampleReader {
     ) -> PyResult<Self> {
         let told = told.map(ToldContainers::heard).transpose().map_err(raised)?.map(Arc::new);
         let spec: SetSpec = serde_json::from_str(spec).map_err(|error| misread(&error))?;
-        let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
-        let config: Config =
-            config.map_or(Ok(Config::default()), serde_json::from_str).map_err(|error| misread(&error))?;
+        let Plain(options) = options;
+        let config = config.map_or_else(Config::default, |Plain(config)| config);
         let ranking = rank.map(|rank| Arc::new(PythonPolicy { rank, newcomers_compete }) as Arc<dyn Policy>);
         let names = if is_expanded { NameKind::Files } else { NameKind::Patterns };
         let opening = SetOpening { spec, names, config, ranking, told };
@@ -182,10 +181,17 @@ impl SampleReader {
         Ok(Self::of(opened, Arc::new(spec)))
     }
 
-    /// What it was opened from (JSON), with the files that patterns and folders stood for.
+    /// What it was opened from (JSON), with the files that patterns and folders stood for: programs in other languages open the same
+    /// set of it, and sets that are kept or sent have it, as lists of places take five times the memory in Python.
     #[getter]
     fn spec(&self) -> PyResult<String> {
         serde_json::to_string(&*self.spec).map_err(|error| misread(&error))
+    }
+
+    /// The same as a dict.
+    #[getter]
+    fn spec_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        plain(py, &*self.spec)
     }
 
     /// What its files hold, for other ranks that open the same set.
@@ -196,8 +202,8 @@ impl SampleReader {
     }
 
     /// The same files with nothing shared: for a process that was forked.
-    fn reopened(&self, options: &str) -> PyResult<Self> {
-        let options: Options = serde_json::from_str(options).map_err(|error| misread(&error))?;
+    fn reopened(&self, options: Plain<Options>) -> PyResult<Self> {
+        let Plain(options) = options;
         let opened = self.opened.get()?;
         let set = Arc::clone(opened.samples.set());
         let tiers =
@@ -307,8 +313,8 @@ impl SampleReader {
         py.detach(|| opened.samples.set().most_delivered_len()).map_err(raised)
     }
 
-    /// What was read so far, as JSON.
-    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+    /// What was read so far.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let opened = self.opened.get()?;
         let mut value = serde_json::to_value(opened.samples.stats()).map_err(|error| misread(&error))?;
         // A tier that ranks its copies just now may be waiting for Python.
@@ -318,12 +324,12 @@ impl SampleReader {
         value["origin_latency"] =
             serde_json::to_value(opened.origin_latency.summary()).map_err(|error| misread(&error))?;
         value["in_force"] = self.in_force_value()?;
-        Ok(value.to_string())
+        plain(py, &value)
     }
 
-    /// What memory and which spill are in force, as JSON; `null` before the first sample was asked for.
-    fn in_force(&self) -> PyResult<String> {
-        Ok(self.in_force_value()?.to_string())
+    /// What memory and which spill are in force; `None` before the first sample was asked for.
+    fn in_force<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        plain(py, &self.in_force_value()?)
     }
 
     /// Begins to copy all files to the tiers, by `threads` threads.

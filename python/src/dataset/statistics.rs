@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use forebay::{
-    Error, StatisticsRun, saved_statistics,
-    transform::{FieldStatistics, StatisticsSpec},
+    Error, Options, StatisticsRun, saved_statistics,
+    transform::{ChannelStatistics, FieldStatistics, StatisticsSpec},
 };
 use pyo3::prelude::*;
 
@@ -14,10 +14,14 @@ use crate::{
         sampler::{RawSubset, sampled},
         samples::SampleReader,
     },
-    error::{misread, raised},
+    error::raised,
     interruptible::SIGNAL_INTERVAL,
+    plain::Plain,
     store::{MeasuredMaker, RawStore, concat::RawStoreConcat},
 };
+
+/// A field: its name, its axis, and of each channel the count, the missing values, and mean, deviation, bounds and quantiles.
+type StatisticsRow = (String, Option<usize>, Vec<(u64, u64, Vec<f64>)>);
 
 /// Statistics that are being computed, or were found.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -33,20 +37,20 @@ enum StatisticsState {
 
 #[pymethods]
 impl RawStatistics {
-    /// Begins to compute what `spec` (JSON) says of the samples of `reader`, or of a `subset` of them, by `options` (JSON); with
+    /// Begins to compute what `spec` says of the samples of `reader`, or of a `subset` of them, by `options`; with
     /// `saves`, what was computed before is taken as it is, and what is computed is kept.
     #[new]
     #[pyo3(signature = (reader, spec, options, saves, subset=None))]
     fn new(
         py: Python<'_>,
         reader: &SampleReader,
-        spec: &str,
-        options: &str,
+        spec: Plain<StatisticsSpec>,
+        options: Plain<Options>,
         saves: bool,
         subset: Option<&RawSubset>,
     ) -> PyResult<Self> {
-        let spec: StatisticsSpec = serde_json::from_str(spec).map_err(|error| misread(&error))?;
-        let options = sampled(options, subset, None).map_err(|error| misread(&error))?;
+        let Plain(spec) = spec;
+        let options = sampled(options.0, subset, None);
         let (set, _, _) = reader.loader_parts()?;
         let saved = saves.then(|| saved_statistics(&set, &spec, &options)).flatten();
         let state = match saved {
@@ -62,8 +66,13 @@ impl RawStatistics {
     /// The same of the samples of `store`, of which nothing is saved.
     #[staticmethod]
     #[pyo3(signature = (store, spec, options, subset=None))]
-    fn of_store(store: &RawStore, spec: &str, options: &str, subset: Option<&RawSubset>) -> PyResult<Self> {
-        Self::of_maker(spec, options, subset, |names| store.measured(names))
+    fn of_store(
+        store: &RawStore,
+        spec: Plain<StatisticsSpec>,
+        options: Plain<Options>,
+        subset: Option<&RawSubset>,
+    ) -> PyResult<Self> {
+        Self::of_maker(spec.0, options.0, subset, |names| store.measured(names))
     }
 
     /// The same of the samples of several stores.
@@ -71,11 +80,11 @@ impl RawStatistics {
     #[pyo3(signature = (stores, spec, options, subset=None))]
     fn of_stores(
         stores: &RawStoreConcat,
-        spec: &str,
-        options: &str,
+        spec: Plain<StatisticsSpec>,
+        options: Plain<Options>,
         subset: Option<&RawSubset>,
     ) -> PyResult<Self> {
-        Self::of_maker(spec, options, subset, |names| stores.measured(names))
+        Self::of_maker(spec.0, options.0, subset, |names| stores.measured(names))
     }
 
     /// Goes on for a moment: samples done, and of how many; `None` when all is done.
@@ -95,28 +104,21 @@ impl RawStatistics {
         advanced.map_err(raised)
     }
 
-    /// What came out, as JSON.
-    fn result(&self) -> PyResult<String> {
+    /// What came out.
+    fn result(&self) -> Vec<StatisticsRow> {
         let state = self.lock();
         let found: &[FieldStatistics] = match &*state {
             StatisticsState::Done(found) => found,
             StatisticsState::Running(_) | StatisticsState::Closed => &[],
         };
-        // Numbers that JSON has no word for are written as text.
-        let field = |field: &FieldStatistics| {
-            let channels: Vec<_> = field
-                .channels
-                .iter()
-                .map(|one| {
-                    let values = [one.mean, one.std, one.min, one.max];
-                    let values: Vec<String> =
-                        values.iter().chain(&one.quantiles).map(|value| format!("{value:?}")).collect();
-                    (one.count, one.missing, values)
-                })
-                .collect();
-            (field.name.clone(), field.axis, channels)
+        let channel = |one: &ChannelStatistics| {
+            let values = [one.mean, one.std, one.min, one.max];
+            (one.count, one.missing, [&values[..], &one.quantiles].concat())
         };
-        serde_json::to_string(&found.iter().map(field).collect::<Vec<_>>()).map_err(|error| misread(&error))
+        let row = |field: &FieldStatistics| {
+            (field.name.clone(), field.axis, field.channels.iter().map(channel).collect())
+        };
+        found.iter().map(row).collect()
     }
 
     /// Ends the threads. May be called more than once.
@@ -131,15 +133,14 @@ impl RawStatistics {
 }
 
 impl RawStatistics {
-    /// Begins to compute what `spec` (JSON) says of what `maker` gives for the fields it names.
+    /// Begins to compute what `spec` says of what `maker` gives for the fields it names.
     fn of_maker(
-        spec: &str,
-        options: &str,
+        spec: StatisticsSpec,
+        options: Options,
         subset: Option<&RawSubset>,
         maker: impl FnOnce(&[String]) -> PyResult<MeasuredMaker>,
     ) -> PyResult<Self> {
-        let spec: StatisticsSpec = serde_json::from_str(spec).map_err(|error| misread(&error))?;
-        let options = sampled(options, subset, None).map_err(|error| misread(&error))?;
+        let options = sampled(options, subset, None);
         let names: Vec<String> = spec.fields.iter().map(|(name, _)| name.clone()).collect();
         let (maker, forms, sample_len) = maker(&names)?;
         let run = StatisticsRun::of_maker(maker, &forms, sample_len, &spec, &options).map_err(raised)?;

@@ -17,10 +17,7 @@ use forebay::{
 };
 use pyo3::prelude::*;
 
-use crate::{
-    error::{misread, raised},
-    interruptible::SIGNAL_INTERVAL,
-};
+use crate::{error::raised, interruptible::SIGNAL_INTERVAL, plain::plain};
 
 /// Files on their way to the tiers.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -126,9 +123,10 @@ impl WarmingRun {
         }
     }
 
-    /// How far it is, as JSON.
-    fn stats(&self) -> PyResult<String> {
-        serde_json::to_string(&self.progress.lock().warmed).map_err(|error| misread(&error))
+    /// How far it is.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let warmed = self.progress.lock().warmed;
+        plain(py, &warmed)
     }
 
     /// Ends it: what was placed stays.

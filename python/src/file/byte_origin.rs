@@ -11,8 +11,9 @@ use pyo3::{prelude::*, types::PyBytes};
 
 use crate::{
     closable::Closable,
-    error::{misread, raised, show_warnings},
+    error::{raised, show_warnings},
     interruptible::interruptible,
+    plain::{Plain, plain},
     tiers::ranking::PythonPolicy,
 };
 
@@ -55,18 +56,16 @@ impl RawOrigin {
 
 #[pymethods]
 impl RawOrigin {
-    /// Files of this machine and URLs, through the tiers of `config` (JSON). `rank` is a policy in place of the one that is
-    /// configured.
+    /// Files of this machine and URLs, through the tiers of `config`. `rank` is a policy in place of the one that is configured.
     #[new]
     #[pyo3(signature = (config=None, rank=None, newcomers_compete=false))]
     fn new(
         py: Python<'_>,
-        config: Option<&str>,
+        config: Option<Plain<Config>>,
         rank: Option<Py<PyAny>>,
         newcomers_compete: bool,
     ) -> PyResult<Self> {
-        let config: Config =
-            config.map_or(Ok(Config::default()), serde_json::from_str).map_err(|error| misread(&error))?;
+        let config = config.map_or_else(Config::default, |Plain(config)| config);
         let policy = rank.map(|rank| Arc::new(PythonPolicy { rank, newcomers_compete }) as Arc<dyn Policy>);
         let open = move || {
             let (origins, tiered) = Origins::new().through_tiers(&config, policy.clone())?;
@@ -99,11 +98,10 @@ impl RawOrigin {
         Ok(interruptible(py, survey)?.iter().map(source_row).collect())
     }
 
-    /// What was read from where (JSON); nothing without tiers.
-    fn stats(&self) -> PyResult<Option<String>> {
+    /// What was read from where; nothing without tiers.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let opened = self.opened.get()?;
-        let stats = opened.tiered.as_ref().map(|tiered| serde_json::to_string(&tiered.stats()));
-        stats.transpose().map_err(|error| misread(&error))
+        plain(py, &opened.tiered.as_ref().map(|tiered| tiered.stats()))
     }
 
     /// Ends the tiers; what is open reads on from where it lies. May be called more than once.

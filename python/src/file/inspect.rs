@@ -3,12 +3,13 @@
 use forebay::{Variable, container::Attribute, file_facts};
 use pyo3::prelude::*;
 
-use crate::{file::read::RawArray, interruptible::interruptible, tensors::dtype};
+use crate::{file::read::RawArray, interruptible::interruptible, plain::plain, tensors::dtype};
 
-/// Facts (JSON), types for NumPy by variable, and attributes.
-type InspectedFacts<'py> = (String, Vec<Option<Bound<'py, PyAny>>>, Vec<(bool, String, String, Py<PyAny>)>);
+/// Facts, types for NumPy by variable, and attributes.
+type InspectedFacts<'py> =
+    (Bound<'py, PyAny>, Vec<Option<Bound<'py, PyAny>>>, Vec<(bool, String, String, Py<PyAny>)>);
 
-/// What is in the file at `path`: facts (JSON), types for NumPy by variable, and attributes.
+/// What is in the file at `path`: facts, types for NumPy by variable, and attributes.
 #[pyfunction]
 pub(crate) fn inspect_file<'py>(py: Python<'py>, path: String) -> PyResult<InspectedFacts<'py>> {
     let asked = path.clone();
@@ -24,7 +25,7 @@ pub(crate) fn inspect_file<'py>(py: Python<'py>, path: String) -> PyResult<Inspe
         let rows = attribute_rows(py, &variable.attributes)?;
         attributes.extend(rows.into_iter().map(|(name, value)| (false, variable.name.clone(), name, value)));
     }
-    Ok((file_facts(&path, container).to_string(), types.collect::<PyResult<_>>()?, attributes))
+    Ok((plain(py, &file_facts(&path, container))?, types.collect::<PyResult<_>>()?, attributes))
 }
 
 /// The name of the format of what lies at `path`, or nothing where this build has none for it.

@@ -11,8 +11,8 @@ use pyo3::{
 };
 
 use crate::{
-    error::misread,
     interruptible::interruptible,
+    plain::Plain,
     tensors::{dtype, memory::interface},
 };
 
@@ -108,7 +108,7 @@ impl RawArray {
     }
 }
 
-/// The part `selection` of a variable of the file at `path`, unpacked as `how` says (JSON), if it says anything.
+/// The part `selection` of a variable of the file at `path`, unpacked as `how` says, if it says anything.
 #[pyfunction]
 #[pyo3(signature = (path, variable, selection, how = None))]
 pub(crate) fn read_variable(
@@ -116,20 +116,15 @@ pub(crate) fn read_variable(
     path: String,
     variable: String,
     selection: String,
-    how: Option<String>,
+    how: Option<Plain<Unpack>>,
 ) -> PyResult<RawArray> {
-    let how = unpack_of(how)?;
+    let how = how.map(|Plain(how)| how);
     let read = move || {
         let file = forebay::open_file(&path)?;
         let found = file.variable(&variable)?;
         values(&file, found, &select(&path, found, &selection)?, how)
     };
     interruptible(py, read).map(RawArray::unpacked)
-}
-
-/// How values are unpacked, of the JSON that says so.
-pub(crate) fn unpack_of(how: Option<String>) -> PyResult<Option<Unpack>> {
-    how.map(|how| serde_json::from_str(&how)).transpose().map_err(|error| misread(&error))
 }
 
 /// The part `selection` of `variable`, unpacked as `how` asks.

@@ -15,8 +15,9 @@ use forebay::{
 use pyo3::prelude::*;
 
 use crate::{
-    error::{misread, raised, show_warnings},
+    error::{raised, show_warnings},
     interruptible::interruptible,
+    plain::Plain,
     stage::{
         file::RawStagedFile,
         progress::{KeptError, with_progress},
@@ -36,11 +37,10 @@ pub(crate) struct RawArea {
 
 #[pymethods]
 impl RawArea {
-    /// The area that `settings` (JSON) describe.
+    /// The area that `settings` describe.
     #[new]
-    fn new(py: Python<'_>, settings: &str) -> PyResult<Self> {
-        let described: AreaDescription = serde_json::from_str(settings).map_err(|error| misread(&error))?;
-        let settings = described.settings();
+    fn new(py: Python<'_>, settings: Plain<AreaDescription>) -> PyResult<Self> {
+        let settings = settings.0.settings();
         let area = interruptible(py, move || {
             if let AreaPlace::Folder(folder) = &settings.place {
                 fs::create_dir_all(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;

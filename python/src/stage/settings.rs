@@ -10,7 +10,10 @@ use forebay::{
 use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{misread, raised};
+use crate::{
+    error::raised,
+    plain::{Plain, plain},
+};
 
 /// The word for an area in memory.
 const MEMORY: &str = "memory";
@@ -18,7 +21,7 @@ const MEMORY: &str = "memory";
 /// Arguments of a call; what is missing is for the configuration to say.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AreaArguments {
+pub(crate) struct AreaArguments {
     path: Option<String>,
     quota: Option<Amount>,
     free_floor: Option<Amount>,
@@ -74,17 +77,18 @@ impl From<AreaSettings> for AreaDescription {
     }
 }
 
-/// The settings (JSON) of the area that `given` (JSON) asks for, and whether that is one; what it does not say comes from the
+/// The settings of the area that `given` asks for, and whether that is one; what it does not say comes from the
 /// configuration. Where there is none, nothing fits into the one that is described.
 #[pyfunction]
-pub(crate) fn stage_settings(given: &str) -> PyResult<(String, bool)> {
-    let given: AreaArguments = serde_json::from_str(given).map_err(|error| misread(&error))?;
-    let asked = asked_for(given).map_err(raised)?;
+pub(crate) fn stage_settings<'py>(
+    py: Python<'py>,
+    given: Plain<AreaArguments>,
+) -> PyResult<(Bound<'py, PyAny>, bool)> {
+    let asked = asked_for(given.0).map_err(raised)?;
     let is_area = asked.is_some();
     let settings =
         asked.unwrap_or_else(|| AreaSettings { quota: 0, free_floor: 0, ..AreaSettings::memory() });
-    let described = serde_json::to_string(&AreaDescription::from(settings));
-    Ok((described.map_err(|error| misread(&error))?, is_area))
+    Ok((plain(py, &AreaDescription::from(settings))?, is_area))
 }
 
 fn asked_for(given: AreaArguments) -> Result<Option<AreaSettings>, Error> {

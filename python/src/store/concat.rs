@@ -16,7 +16,8 @@ use pyo3::prelude::*;
 
 use crate::{
     dataset::samples::FieldRow,
-    error::{misread, raised},
+    error::raised,
+    plain::plain,
     store::{MeasuredMaker, RawStore, count_within, with_signals},
     tensors::raw_batch::RawBatch,
 };
@@ -154,11 +155,11 @@ impl RawStoreConcat {
         members.into_iter().max_by_key(|(_, ranks)| *ranks).ok_or_else(|| raised(Error::invalid("no stores")))
     }
 
-    /// What was read so far from all stores, as JSON.
-    fn stats(&self) -> PyResult<String> {
+    /// What was read so far from all stores.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let stores = self.stores.iter().map(|store| store.get().opened()).collect::<PyResult<Vec<_>>>()?;
         let (first, others) = stores.split_first().ok_or_else(|| raised(Error::invalid("no stores")))?;
         let stats = first.stats_with(others.iter().map(|store| &**store));
-        serde_json::to_string(&stats).map_err(|error| misread(&error))
+        plain(py, &stats)
     }
 }

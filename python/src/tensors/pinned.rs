@@ -16,7 +16,7 @@ use forebay::{
 use libloading::Library;
 use pyo3::prelude::*;
 
-use crate::error::{misread, reported};
+use crate::{error::reported, plain::plain};
 
 /// Where the batches of a loader lie.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -67,13 +67,13 @@ impl LoaderMemory {
         }
     }
 
-    /// How much is pinned, as JSON.
-    fn stats(&self) -> PyResult<String> {
+    /// How much is pinned.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let stats = match &self.kind {
             PinnedKind::Registered(backing) => backing.stats(),
             PinnedKind::Allocated(_) => Default::default(),
         };
-        serde_json::to_string(&stats).map_err(|error| misread(&error))
+        plain(py, &stats)
     }
 }
 

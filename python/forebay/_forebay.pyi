@@ -463,35 +463,35 @@ class BatchLoader:
     def __new__(
         cls,
         reader: SampleReader,
-        options: str,
+        options: dict[str, Any],
         subset: RawSubset | None = None,
         draws: RawDraws | None = None,
         memory: LoaderMemory | None = None,
-        transforms: str | None = None,
+        transforms: dict[str, Any] | None = None,
     ) -> BatchLoader:
-        """A loader of the samples of ``reader``, or of a ``subset`` of them, which works as ``options`` (JSON) say, with batches
-        transformed as ``transforms`` (JSON) say; they lie in ``memory``, if that is given."""
+        """A loader of the samples of ``reader``, or of a ``subset`` of them, which works as ``options`` say, with batches
+        transformed as ``transforms`` say; they lie in ``memory``, if that is given."""
     @staticmethod
     def of_store(
         store: RawStore,
         names: list[str],
-        options: str,
+        options: dict[str, Any],
         files: SampleReader | None = None,
         subset: RawSubset | None = None,
         draws: RawDraws | None = None,
         memory: LoaderMemory | None = None,
-        transforms: str | None = None,
+        transforms: dict[str, Any] | None = None,
     ) -> BatchLoader:
         """A loader of the variables ``names`` of ``store``; samples of ranks that are gone are read by ``files``, if it is given."""
     @staticmethod
     def of_stores(
         stores: RawStoreConcat,
         names: list[str],
-        options: str,
+        options: dict[str, Any],
         subset: RawSubset | None = None,
         draws: RawDraws | None = None,
         memory: LoaderMemory | None = None,
-        transforms: str | None = None,
+        transforms: dict[str, Any] | None = None,
     ) -> BatchLoader:
         """A loader of the variables ``names`` of several stores, one after another."""
     def fields(self) -> list[tuple[str, Any, list[int | None], str]]:
@@ -502,22 +502,22 @@ class BatchLoader:
         """Batches of a whole epoch."""
     def remaining(self) -> int:
         """Batches that the consumer has yet to commit of its epoch, or else of the next."""
-    def state(self) -> str:
-        """Where the consumer is, as JSON."""
-    def state_at_once(self) -> str | None:
+    def state(self) -> dict[str, Any]:
+        """Where the consumer is."""
+    def state_at_once(self) -> dict[str, Any] | None:
         """The same without waiting, for a process that was forked; nothing where it cannot be known."""
-    def load_state(self, state: str, strict: bool) -> bool:
-        """Goes on from ``state`` (JSON); false when it was taken of files with other times of modification."""
-    def order(self) -> str:
-        """What the order of samples is made of, and where in it the next run begins, as JSON: the same on every rank."""
+    def load_state(self, state: dict[str, Any], strict: bool) -> bool:
+        """Goes on from ``state``; false when it was taken of files with other times of modification."""
+    def order(self) -> dict[str, Any]:
+        """What the order of samples is made of, and where in it the next run begins: the same on every rank."""
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the next one that is begun."""
     def upcoming(self) -> tuple[int, int]:
         """The epoch that is begun next, and the position of its order where it begins."""
-    def stats(self) -> str:
-        """What it did so far, as JSON."""
-    def in_force(self) -> str:
-        """What threads, memory and spill are in force, as JSON."""
+    def stats(self) -> dict[str, Any]:
+        """What it did so far."""
+    def in_force(self) -> dict[str, Any]:
+        """What threads, memory and spill are in force."""
     def makes_on_caller(self) -> bool:
         """True when batches may be made on one thread alone, the one that asks for them."""
     def release_memory(self) -> None:

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -111,7 +110,7 @@ class Loader(_loader.Loader):
             return
         before = self._transforms
         try:
-            self._transforms = json.dumps(with_casts(None if before is None else json.loads(before), types))
+            self._transforms = with_casts(before, types)
             self._set_up(self._options)
         except (ForebayError, ValueError):
             self._transforms = before

@@ -18,7 +18,7 @@ use forebay::{
     transform_batches,
 };
 use pyo3::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     closable::{Closable, end},
@@ -28,6 +28,7 @@ use crate::{
     },
     error::{misread, raised, show_warnings},
     interruptible::SIGNAL_INTERVAL,
+    plain::{Plain, plain},
     store::{RawStore, concat::RawStoreConcat},
     tensors::{
         pinned::LoaderMemory,
@@ -48,53 +49,47 @@ pub(crate) struct BatchLoader {
 }
 
 impl BatchLoader {
-    /// Wraps `loader`, whose batches of fields `forms` are transformed as `transforms` (JSON) say.
+    /// Wraps `loader`, whose batches of fields `forms` are transformed as `spec` says.
     fn of(
         py: Python<'_>,
         mut loader: Loader,
         forms: Vec<FieldForm>,
-        transforms: Option<&str>,
+        spec: &TransformSpec,
         backing: Option<Arc<dyn Backing>>,
     ) -> PyResult<Self> {
-        let spec = transform_spec(transforms)?;
-        transform_batches(&mut loader, &forms, &spec, backing).map_err(raised)?;
+        transform_batches(&mut loader, &forms, spec, backing).map_err(raised)?;
         let forms =
-            if spec.is_none() { forms } else { Transformed::forms_of(&forms, &spec).map_err(raised)? };
+            if spec.is_none() { forms } else { Transformed::forms_of(&forms, spec).map_err(raised)? };
         show_warnings(py)?;
         let (loader, origin_latency) = (Closable::new("loader", loader), Arc::default());
         Ok(Self { loader, set: None, forms, origin_latency })
     }
 }
 
-/// What `transforms` (JSON) say is done.
-fn transform_spec(transforms: Option<&str>) -> PyResult<TransformSpec> {
-    transforms.map_or(Ok(TransformSpec::default()), serde_json::from_str).map_err(|error| misread(&error))
-}
-
-/// What `options` (JSON) say.
-fn parsed(options: &str) -> PyResult<Options> {
-    serde_json::from_str(options).map_err(|error| misread(&error))
+/// The transforms that Python gave, or none.
+fn transform_spec(transforms: Option<Plain<TransformSpec>>) -> TransformSpec {
+    transforms.map_or_else(TransformSpec::default, |Plain(spec)| spec)
 }
 
 #[pymethods]
 impl BatchLoader {
-    /// A loader of the samples of `reader`, or of a `subset` of them, which works as `options` (JSON) say, with batches
-    /// transformed as `transforms` (JSON) say; they lie in `memory`, if that is given.
+    /// A loader of the samples of `reader`, or of a `subset` of them, which works as `options` say, with batches transformed
+    /// as `transforms` say; they lie in `memory`, if that is given.
     #[new]
     #[pyo3(signature = (reader, options, subset=None, draws=None, memory=None, transforms=None))]
     fn new(
         py: Python<'_>,
         reader: &SampleReader,
-        options: &str,
+        options: Plain<Options>,
         subset: Option<&RawSubset>,
         draws: Option<&RawDraws>,
         memory: Option<&LoaderMemory>,
-        transforms: Option<&str>,
+        transforms: Option<Plain<TransformSpec>>,
     ) -> PyResult<Self> {
-        let options = sampled(parsed(options)?, subset, draws);
+        let options = sampled(options.0, subset, draws);
         let (set, tiers, origin_latency) = reader.loader_parts()?;
         let numbered = NumberedSet { set: Arc::downgrade(&set), subset: subset.map(RawSubset::shared) };
-        let spec = transform_spec(transforms)?;
+        let spec = transform_spec(transforms);
         let set = py.detach(|| selected_fields(&set, &spec));
         let forms = forms_of(&set);
         let backing = memory.map(LoaderMemory::backing);
@@ -107,7 +102,7 @@ impl BatchLoader {
             }
             Ok(loader)
         });
-        let of_files = Self::of(py, made.map_err(raised)?, forms, transforms, backing)?;
+        let of_files = Self::of(py, made.map_err(raised)?, forms, &spec, backing)?;
         Ok(Self { set: Some(numbered), origin_latency, ..of_files })
     }
 
@@ -119,22 +114,23 @@ impl BatchLoader {
         py: Python<'_>,
         store: &RawStore,
         names: Vec<String>,
-        options: &str,
+        options: Plain<Options>,
         files: Option<&SampleReader>,
         subset: Option<&RawSubset>,
         draws: Option<&RawDraws>,
         memory: Option<&LoaderMemory>,
-        transforms: Option<&str>,
+        transforms: Option<Plain<TransformSpec>>,
     ) -> PyResult<Self> {
-        let options = sampled(parsed(options)?, subset, draws);
+        let options = sampled(options.0, subset, draws);
         let backing = memory.map(LoaderMemory::backing);
+        let spec = transform_spec(transforms);
         // Files that stand in for ranks that are gone have all fields.
         let read = match files {
             Some(_) => names.clone(),
-            None => selected_names(&names, &transform_spec(transforms)?),
+            None => selected_names(&names, &spec),
         };
         let loader = store.loader(&names, &read, options, files, backing.clone())?;
-        Self::of(py, loader, store.forms(&read)?, transforms, backing)
+        Self::of(py, loader, store.forms(&read)?, &spec, backing)
     }
 
     /// A loader of the variables `names` of several stores, one after another.
@@ -145,16 +141,16 @@ impl BatchLoader {
         py: Python<'_>,
         stores: &RawStoreConcat,
         names: Vec<String>,
-        options: &str,
+        options: Plain<Options>,
         subset: Option<&RawSubset>,
         draws: Option<&RawDraws>,
         memory: Option<&LoaderMemory>,
-        transforms: Option<&str>,
+        transforms: Option<Plain<TransformSpec>>,
     ) -> PyResult<Self> {
-        let options = sampled(parsed(options)?, subset, draws);
+        let options = sampled(options.0, subset, draws);
         let backing = memory.map(LoaderMemory::backing);
         let loader = stores.loader(&names, options, backing.clone())?;
-        Self::of(py, loader, stores.forms(&names)?, transforms, backing)
+        Self::of(py, loader, stores.forms(&names)?, &transform_spec(transforms), backing)
     }
 
     /// Name, type and shape of one sample of each field of its batches; `None` along the axis whose length differs.
@@ -182,27 +178,26 @@ impl BatchLoader {
         self.loader.get()?.remaining().map_err(raised)
     }
 
-    /// Where the consumer is, as JSON.
-    fn state(&self) -> PyResult<String> {
-        serde_json::to_string(&self.loader.get()?.state()).map_err(|error| misread(&error))
+    /// Where the consumer is.
+    fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        plain(py, &self.loader.get()?.state())
     }
 
     /// The same without waiting, for a process that was forked; nothing where it cannot be known.
-    fn state_at_once(&self) -> PyResult<Option<String>> {
-        let state = self.loader.get()?.state_at_once();
-        state.map(|state| serde_json::to_string(&state)).transpose().map_err(|error| misread(&error))
+    fn state_at_once<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        plain(py, &self.loader.get()?.state_at_once())
     }
 
-    /// Goes on from `state` (JSON); false when it was taken of files with other times of modification.
-    fn load_state(&self, state: &str, strict: bool) -> PyResult<bool> {
-        let state = LoaderState::from_json(state).map_err(raised)?;
+    /// Goes on from `state`; false when it was taken of files with other times of modification.
+    fn load_state(&self, state: Plain<Value>, strict: bool) -> PyResult<bool> {
+        let state = LoaderState::from_value(state.0).map_err(raised)?;
         let check = if strict { StateCheck::Strict } else { StateCheck::CountOnly };
         let resumed = self.loader.get()?.load_state(&state, check).map_err(raised)?;
         Ok(resumed == Resumed::SameFiles)
     }
 
-    /// What the order of samples is made of, and where in it the next run begins, as JSON: the same on every rank.
-    fn order(&self) -> PyResult<String> {
+    /// What the order of samples is made of, and where in it the next run begins: the same on every rank.
+    fn order<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let loader = self.loader.get()?;
         let (state, options) = (loader.state(), loader.options());
         let (epoch, position) = loader.upcoming();
@@ -220,7 +215,7 @@ impl BatchLoader {
             "epoch": epoch,
             "position": position,
         });
-        Ok(order.to_string())
+        plain(py, &order)
     }
 
     /// Makes `epoch` the next one that is begun.
@@ -234,8 +229,8 @@ impl BatchLoader {
         Ok(self.loader.get()?.upcoming())
     }
 
-    /// What it did so far, as JSON.
-    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+    /// What it did so far.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let loader = self.loader.get()?;
         let stats = loader.stats();
         // A tier that ranks its copies just now may be waiting for Python.
@@ -246,12 +241,12 @@ impl BatchLoader {
         value["origin_latency"] =
             serde_json::to_value(self.origin_latency.summary()).map_err(|error| misread(&error))?;
         value["in_force"] = serde_json::to_value(loader.in_force()).map_err(|error| misread(&error))?;
-        Ok(value.to_string())
+        plain(py, &value)
     }
 
-    /// What threads, memory and spill are in force, as JSON.
-    fn in_force(&self) -> PyResult<String> {
-        serde_json::to_string(&self.loader.get()?.in_force()).map_err(|error| misread(&error))
+    /// What threads, memory and spill are in force.
+    fn in_force<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        plain(py, &self.loader.get()?.in_force())
     }
 
     /// True when batches may be made on one thread alone, the one that asks for them.

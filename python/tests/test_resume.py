@@ -232,3 +232,23 @@ def test_tensorflow_knows_the_end_of_an_epoch_whose_last_samples_cannot_be_read_
         for position in order:
             state.commit(position)
         assert state.state_dict() == {"epoch": 1, "position": 0} and not state.is_behind
+
+
+def test_a_state_is_plain_data_whose_numbers_are_exact(tmp_path: Path) -> None:
+    ds = opened(write(tmp_path))
+    loader = ds.loader(batch_size=8, shuffle="block", seed=2**64 - 1)
+    loader.set_epoch(2**53 + 1)
+    next(iter(loader))
+    state = loader.state_dict()
+    assert list(state) == [
+        "version", "order_version", "fingerprint", "files", "samples", "shuffle", "group_len", "parts", "seed", "epoch", "position",
+    ]  # fmt: skip
+    assert state["seed"] == 2**64 - 1 and state["epoch"] == 2**53 + 1 and type(state["shuffle"]) is dict
+    assert {type(value) for value in state.values()} == {int, str, dict} and json.loads(json.dumps(state)) == state
+    other = ds.loader(batch_size=8)
+    other.load_state_dict(state)
+    assert other.state_dict() == state
+    for name, wrong in (("epoch", 1.0), ("epoch", True), ("seed", 2**64), ("seed", -1), ("shuffle", ("full",)), ("files", 3)):
+        with pytest.raises(forebay.InvalidError):
+            other.load_state_dict({**state, name: wrong})
+    assert other.state_dict() == state

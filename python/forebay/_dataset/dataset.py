@@ -70,7 +70,7 @@ class Dataset(SampleSet):
         spec, fingerprint = had or (spec, None)
         is_again = had is not None
         tiers = (through.config, through.rank, through.newcomers_compete)
-        self._opened = SampleReader(spec, options, *tiers, is_again, told)
+        self._opened: SampleReader = SampleReader(spec, options, *tiers, is_again, told)
         # The number of a file, which tells two files of one name apart, is another on another node.
         if is_again and told is None and fingerprint not in (None, self._opened.fingerprint):
             raise InvalidError(
@@ -198,12 +198,12 @@ class Dataset(SampleSet):
 
     def _batch_loader(
         self,
-        options: str,
+        options: dict[str, Any],
         on_lost: str,
         subset: RawSubset | None = None,
         draws: RawDraws | None = None,
         memory: LoaderMemory | None = None,
-        transforms: str | None = None,
+        transforms: dict[str, Any] | None = None,
     ) -> BatchLoader:
         if on_lost != "raise":
             raise ValueError(f"on_lost={on_lost!r}: these samples are in files, not in the memory of ranks")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +39,7 @@ def chunk_bounds(samples: SampleSet, rows: int | None = None) -> Bounds:
 def _group_len(base: Dataset) -> int:
     """Samples of a chunk of the field with the most bytes, or of as many chunks as are worth a request."""
     with base.loader(batch_size=1, prefetch=0, read_threads=1, check_ranks=False) as loader:
-        order: dict[str, Any] = json.loads(loader._opened.order())
+        order = loader._opened.order()
     group_len, chunk_len = max(int(order["group_len"]), 1), _chunk_len(base)
     if group_len >= max(base._part_lens(), default=0):
         # Each file is one.

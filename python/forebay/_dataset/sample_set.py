@@ -103,12 +103,12 @@ class SampleSet(ABC):
     @abstractmethod
     def _batch_loader(
         self,
-        options: str,
+        options: dict[str, Any],
         on_lost: str,
         subset: RawSubset | None = None,
         draws: RawDraws | None = None,
         memory: LoaderMemory | None = None,
-        transforms: str | None = None,
+        transforms: dict[str, Any] | None = None,
     ) -> BatchLoader:
         """The compiled loader of these samples."""
 

@@ -143,12 +143,12 @@ class Subset(SampleSet):
 
     def _batch_loader(
         self,
-        options: str,
+        options: dict[str, Any],
         on_lost: str,
         subset: RawSubset | None = None,
         draws: RawDraws | None = None,
         memory: LoaderMemory | None = None,
-        transforms: str | None = None,
+        transforms: dict[str, Any] | None = None,
     ) -> BatchLoader:
         assert subset is None
         return self.base._batch_loader(options, on_lost, self._part, draws, memory, transforms)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import functools
-import json
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -283,7 +283,7 @@ def narrow_types(fields: Iterable[tuple[str, np.dtype[Any]]]) -> dict[str, str]:
 
 def with_casts(spec: dict[str, Any] | None, types: dict[str, str]) -> dict[str, Any]:
     """The transforms of ``spec``, and a cast of each field of ``types`` after all that is done to it."""
-    made = json.loads(json.dumps(spec or {"fields": [], "is_selection": False}))
+    made: dict[str, Any] = copy.deepcopy(spec or {"fields": [], "is_selection": False})
     for name, dtype in types.items():
         found = next((one for one in made["fields"] if one["name"] == name), None)
         if found is None:
@@ -292,7 +292,7 @@ def with_casts(spec: dict[str, Any] | None, types: dict[str, str]) -> dict[str, 
         if found["ops"] and found["ops"][-1]["op"] == "cast":
             found["ops"].pop()
         found["ops"].append(Cast(dtype)._spec())
-    return dict(made)
+    return made
 
 
 def placement_of(hand_over: HandOver, device: Any, sharding: Any) -> Placement:

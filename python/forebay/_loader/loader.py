@@ -181,7 +181,7 @@ class Loader:
         }
         self._order_check = OrderCheck(check_ranks)
         spec = transform_spec(transforms, normalize, fields)
-        self._transforms = None if spec is None else json.dumps(spec)
+        self._transforms = spec
         self._map = mapping_of(map, sample_map, collate, self._stacked)
         self._map_threads = whole("map_threads", map_threads)
         if self._map_threads < 1:
@@ -189,10 +189,10 @@ class Loader:
         self._as_tuple = as_tuple
         self._set_up(options)
 
-    def _set_up(self, options: dict[str, Any], state: str | None = None) -> None:
+    def _set_up(self, options: dict[str, Any], state: dict[str, Any] | None = None) -> None:
         """Makes the compiled loader, at ``state`` or at the start."""
         draws = None if self._drawn is None else self._drawn.raw()
-        opened = self.dataset._batch_loader(json.dumps(options), self._on_lost, None, draws, self._batch_memory(), self._transforms)
+        opened = self.dataset._batch_loader(options, self._on_lost, None, draws, self._batch_memory(), self._transforms)
         shapes = ((name, shape) for name, _, shape, _ in opened.fields())
         self._axes = {name: shape.index(None) for name, shape in shapes if None in shape}
         if state is not None:
@@ -216,7 +216,7 @@ class Loader:
             # The parent's threads are not here, nor the batches they made: of an epoch that is under way there, all comes.
             state = self._opened.state_at_once()
             if self._is_under_way:
-                state = state and json.dumps({**json.loads(state), "position": 0})
+                state = state and {**state, "position": 0}
             if self._active is not None:
                 self._active.close()
             self._set_up(self._options, state)
@@ -347,8 +347,7 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Where the consumer is: what it has received, not what was made ahead. After the last batch of an epoch it is at
         the start of the next."""
-        state: dict[str, Any] = json.loads(self._loader.state())
-        return state
+        return self._loader.state()
 
     def load_state_dict(self, state: dict[str, Any], strict: bool = True) -> None:
         """Goes on from ``state``, with any number of ranks and threads; a changed set is refused. The order is the state's: its
@@ -362,8 +361,8 @@ class Loader:
             raise ValueError("this is no state of a loader: give what state_dict() returned")
         loader = self._loader
         self._end_epoch()
-        if not loader.load_state(json.dumps(state), strict):
-            is_other_set = state["fingerprint"] != json.loads(loader.state())["fingerprint"]
+        if not loader.load_state(state, strict):
+            is_other_set = state["fingerprint"] != loader.state()["fingerprint"]
             warnings.warn(
                 "the state was taken of other files or fields: right where they hold the same samples in the same order"
                 if is_other_set
@@ -409,7 +408,7 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch that the consumer is in; after its last batch, the next."""
-        epoch: int = json.loads(self._loader.state())["epoch"]
+        epoch: int = self._loader.state()["epoch"]
         return epoch
 
     @property
@@ -420,13 +419,13 @@ class Loader:
     @property
     def threads(self) -> int:
         """Threads that make batches."""
-        threads: int = json.loads(self._loader.in_force())["threads"]
+        threads: int = self._loader.in_force()["threads"]
         return threads
 
     @property
     def memory(self) -> int:
         """Bytes that it may take."""
-        memory: int = json.loads(self._loader.in_force())["memory_bytes"]
+        memory: int = self._loader.in_force()["memory_bytes"]
         return memory
 
     def _shard_now(self) -> tuple[int, int]:
@@ -447,8 +446,7 @@ class Loader:
         :meth:`describe` says of threads and memory. ``origin_latency`` is how long reads from behind a network took,
         for all loaders of the data set: ``count``, ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns`` and ``max_ns``.
         """
-        stats: dict[str, Any] = json.loads(self._loader.stats())
-        return stats
+        return self._loader.stats()
 
     def describe(self) -> dict[str, Any]:
         """What is in force: ``threads``, ``batches_ahead``, ``memory_bytes`` in all and ``cache_bytes`` of them for decoded
@@ -458,12 +456,11 @@ class Loader:
         ``process`` is what this process may take, and who in it has taken how much.
         """
         loader = self._loader
-        in_force: dict[str, Any] = json.loads(loader.in_force())
         # All of it can be written as JSON.
         fields = {
             name: {"dtype": stored, "numpy": str(np.dtype(code)), "shape": shape} for name, code, shape, stored in loader.fields()
         }
-        return {"batch_size": self.batch_size, "fields": fields, **in_force, "process": json.loads(memory_report())}
+        return {"batch_size": self.batch_size, "fields": fields, **loader.in_force(), "process": memory_report()}
 
     def __repr__(self) -> str:
         name = f"{type(self).__module__}.{type(self).__name__}"
@@ -477,7 +474,7 @@ class Loader:
     def _repr_html_(self) -> str:
         facts = {"samples": repr(self.dataset), "batch_size": self.batch_size}
         try:
-            options, in_force = self._options, json.loads(self._loader.in_force())
+            options, in_force = self._options, self._loader.in_force()
             facts |= {
                 "shuffle": json.dumps(options["shuffle"]),
                 "seed": options["seed"],

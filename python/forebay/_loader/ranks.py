@@ -90,15 +90,15 @@ class OrderCheck:
         """Has the next call of :meth:`compare` compare."""
         self._is_done = False
 
-    def compare(self, order: Callable[[], str], rank: int, world: int) -> None:
+    def compare(self, order: Callable[[], dict[str, Any]], rank: int, world: int) -> None:
         """Refuses an ``order`` that is not that of the other ranks; after the first call nothing is compared."""
         if self._is_wanted and not self._is_done and world > 1:
             check(self._key, order(), rank, world)
         self._is_done = True
 
 
-def check(key: str, order: str, rank: int, world: int) -> None:
-    """Refuses an ``order`` (JSON) that is not that of rank 0; without a process group of these ranks there is nothing to
+def check(key: str, order: dict[str, Any], rank: int, world: int) -> None:
+    """Refuses an ``order`` that is not that of rank 0; without a process group of these ranks there is nothing to
     compare with."""
     group = _group()
     if group is None or group.WORLD is _inherited:
@@ -111,7 +111,7 @@ def check(key: str, order: str, rank: int, world: int) -> None:
         if store is None:
             return
         if rank == 0:
-            store.set(key, order)
+            store.set(key, json.dumps(order))
             return
         found = _wait_for(store, key)
     except (RuntimeError, ValueError, AttributeError) as error:
@@ -126,7 +126,7 @@ def check(key: str, order: str, rank: int, world: int) -> None:
             stacklevel=4,
         )
         return
-    _compare(json.loads(found), json.loads(order), rank)
+    _compare(json.loads(found), order, rank)
 
 
 def _wait_for(store: Any, key: str) -> bytes | None:

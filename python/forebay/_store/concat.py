@@ -63,12 +63,12 @@ class StoreConcat(Store):
 
     def _batch_loader(
         self,
-        options: str,
+        options: dict[str, Any],
         on_lost: str,
         subset: RawSubset | None = None,
         draws: RawDraws | None = None,
         memory: LoaderMemory | None = None,
-        transforms: str | None = None,
+        transforms: dict[str, Any] | None = None,
     ) -> BatchLoader:
         if on_lost != "raise":
             raise ValueError(f"on_lost={on_lost!r} is for one store: several have no files in common")

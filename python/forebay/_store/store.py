@@ -352,12 +352,12 @@ class Store(SampleSet):
 
     def _batch_loader(
         self,
-        options: str,
+        options: dict[str, Any],
         on_lost: str,
         subset: RawSubset | None = None,
         draws: RawDraws | None = None,
         memory: LoaderMemory | None = None,
-        transforms: str | None = None,
+        transforms: dict[str, Any] | None = None,
     ) -> BatchLoader:
         if on_lost not in ("raise", "origin"):
             raise ValueError(f"on_lost={on_lost!r}; there are 'raise' and 'origin'")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -52,7 +51,7 @@ class TensorFeed(Loader):
         # Batches that the iterator under way still takes: one that was left has some.
         self._left = 0
         self.state = state
-        saved = None if state is None else state._attach(json.loads(self._opened.state()))
+        saved = None if state is None else state._attach(self._opened.state())
         if saved is not None:
             self.load_state_dict(saved)
         self.fields: list[TensorField] = fields_of(self._opened)
@@ -70,7 +69,7 @@ class TensorFeed(Loader):
             return None
         if self._tail_kind in ("drop", "pad", "wrap"):
             return int(self.batch_size)
-        samples = json.loads(self._opened.state())["samples"] if self._drawn is None else None
+        samples = self._opened.state()["samples"] if self._drawn is None else None
         is_whole = samples is not None and samples % (self.world * self.batch_size) == 0 and self._opened.upcoming()[1] == 0
         return int(self.batch_size) if is_whole else None
 
@@ -119,7 +118,7 @@ class TensorFeed(Loader):
             return
         state._forget_ahead()
         self._end_epoch()
-        self._opened.load_state(json.dumps(state.state_dict()), True)
+        self._opened.load_state(state.state_dict(), True)
         if self.length is not None and self._opened.upcoming()[1] > 0:
             raise InvalidError(
                 "the last iteration was left in the middle of an epoch, and this dataset has the length of whole ones: make another "
@@ -160,7 +159,7 @@ class TensorFeed(Loader):
         if not self.may_be_shorter:
             raise InvalidError("the epoch has fewer batches than were planned")
         if self.state is not None:
-            now = json.loads(self._opened.state())
+            now = self._opened.state()
             self.state._finished((now["epoch"], now["position"]))
         nothing = [one for field in self.fields for one in field.nothing()]
         position = [np.zeros(2, np.int64)] if self._carries_position else []

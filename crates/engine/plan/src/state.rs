@@ -78,14 +78,22 @@ impl Versions {
     }
 }
 
+/// The error for what is no state.
+fn misread(error: serde_json::Error) -> Error {
+    Error::new(ErrorKind::Invalid, "is not the state of a run").because(error)
+}
+
 impl LoaderState {
     /// The state that `json` is; one of another version is [`Unsupported`](ErrorKind::Unsupported).
     pub fn from_json(json: &str) -> Result<Self> {
-        let misread = |error: serde_json::Error| {
-            Error::new(ErrorKind::Invalid, "is not the state of a run").because(error)
-        };
         serde_json::from_str::<Versions>(json).map_err(misread)?.check()?;
         serde_json::from_str(json).map_err(misread)
+    }
+
+    /// The state that `value` is, as [`from_json`](Self::from_json) of its text.
+    pub fn from_value(value: serde_json::Value) -> Result<Self> {
+        Versions::deserialize(&value).map_err(misread)?.check()?;
+        serde_json::from_value(value).map_err(misread)
     }
 
     /// Refuses a state of another version, or of other samples than those of `set`.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use forebay::{
-    Error, ErrorKind, Loader, TierObserver, TierReport, Options,
+    Error, ErrorKind, Loader, Options, TierObserver, TierReport,
     batch::{Backing, PlainBacking},
     forms_of,
     loader::{FollowedRun, Next},

@@ -5,8 +5,12 @@ use std::{ffi::OsString, path::PathBuf};
 use forebay_process::{Error, Result};
 
 use crate::{
-    config::Config, environment::Environment, config::hdf5_config::PrestageMode, info_text,
-    managed_paths::ManagedPaths, settings::{Settings, setting::Overrides},
+    config::Config,
+    config::hdf5_config::PrestageMode,
+    environment::Environment,
+    info_text,
+    managed_paths::ManagedPaths,
+    settings::{Settings, setting::Overrides},
 };
 
 /// The settings of both plug-ins.

@@ -72,7 +72,10 @@ const ALLOWED: &[(&str, &str)] = &[
         "takes the handle of a communicator from mpi4py, and memory to read into from NumPy",
     ),
     ("python/src/stage/file.rs", "writes from and reads into buffers that Python gives by their address"),
-    ("python/src/tensors/pinned.rs", "calls into a CUDA runtime found at run time, and lends memory of tensors"),
+    (
+        "python/src/tensors/pinned.rs",
+        "calls into a CUDA runtime found at run time, and lends memory of tensors",
+    ),
     ("python/src/tensors/dlpack.rs", "hands tensors to Python in capsules"),
     ("crates/engine/scratch/src/byte_lock.rs", "takes locks of open file descriptions"),
     (

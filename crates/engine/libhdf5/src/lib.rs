@@ -24,11 +24,14 @@
 //! | `build_facts` | what a library tells of its build and of its search path |
 //! | `slots` | a place for each libhdf5 |
 //! | `error_stack` | HDF5's error stack, kept over calls of ours and added to |
+//! | `check` | a libhdf5 that plug-ins are tested with (feature `check`) |
 //! | `hdf5_types` | names of HDF5's headers |
 
 pub mod arena;
 mod build_facts;
 pub mod calls;
+#[cfg(feature = "check")]
+pub mod check;
 pub mod entry;
 pub mod error_stack;
 pub mod find;

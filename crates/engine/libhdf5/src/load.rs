@@ -37,10 +37,10 @@ impl Hdf5Library {
         Self::loaded(open_with_neighbours(path)?, None, path.to_owned())
     }
 
-    /// Loads the library at `path` as any program that uses it does, or says why it cannot be loaded; whoever owns it.
+    /// Loads the library at `path` for good, as any program that uses it does, or says why it cannot be loaded; whoever owns it.
     pub fn load_alone(path: &Path) -> std::result::Result<Self, String> {
         // SAFETY: the library's initialisers run, as in any program that uses it.
-        let library = unsafe { LibraryHandle::open(path, RTLD_NOW | RTLD_LOCAL) }?;
+        let library = unsafe { LibraryHandle::open(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) }?;
         Self::loaded(library, None, path.to_owned()).map_err(|error| error.to_string())
     }
 }

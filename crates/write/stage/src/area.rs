@@ -29,7 +29,7 @@ use crate::{
         engine::EngineCell,
         room::{HURRY, PAUSED, ProcessRoom, make_area, open_area},
         settings::{AreaPlace, AreaSettings, StageOptions},
-        status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats},
+        status::{DrainProgress, ItemKind, ItemState, ItemStatus, StageStats, waits},
     },
     create::{
         destination,
@@ -156,11 +156,11 @@ impl Area {
                 || survey::has_records(folder, id, journal).map_err(|error| unreadable(error, &file.path));
             let is_undone =
                 waits(journal.state) || journal.kind == ItemKind::Update && *is_deserted && has_records()?;
-            if *is_deserted && is_undone {
+            if *is_deserted && is_undone && !item.is_lost() {
                 return Err(self.deserted(item, &file.path));
             }
         }
-        let mut states = items.iter().map(|item| item.journal.state);
+        let mut states = items.iter().filter(|item| !item.is_lost()).map(|item| item.journal.state);
         Ok(states.rfind(|state| waits(*state)))
     }
 
@@ -242,7 +242,7 @@ impl Area {
         mut items: impl Iterator<Item = &'a FoundItem>,
         file: &WantedFile,
     ) -> Result<()> {
-        match items.find(|item| waits(item.journal.state)) {
+        match items.find(|item| waits(item.journal.state) && !item.is_lost()) {
             Some(item) if item.is_deserted => Err(self.deserted(item, &file.path)),
             Some(item) => Err(busy(item.journal.pid, file)),
             None => Ok(()),
@@ -251,7 +251,8 @@ impl Area {
 
     /// The staged image of `destination`, to be read, where a new file of this node is sealed and not yet durable.
     ///
-    /// `None` also where part of it went straight to the destination's folder: `wait_for` waits for that.
+    /// `None` also where part of the newest one went straight to the destination's folder, and where it is not staged yet: `wait_for`
+    /// waits for that.
     pub fn open_staged(&self, destination: &Path) -> Result<Option<File>> {
         let file = WantedFile::at(destination)?;
         let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() else {
@@ -260,10 +261,16 @@ impl Area {
         let sealed = survey::items_for(&area, &file)?
             .into_iter()
             .rev()
-            .find(|item| item.journal.kind == ItemKind::Create && item.journal.image.is_some());
-        let Some(item) = sealed.filter(|item| item.journal.passed.is_empty()) else {
+            .find(|item| item.journal.kind == ItemKind::Create && item.is_sealed() && !item.is_lost());
+        let is_readable = |item: &FoundItem| item.journal.image.is_some() && item.journal.passed.is_empty();
+        let Some(item) = sealed.filter(is_readable) else {
             return Ok(None);
         };
+        // One that has no journal, as there was no room for it, is known here alone.
+        let own = self.cell.peek().map(|engine| engine.shared.tasks()).unwrap_or_default();
+        if own.iter().any(|task| task.sealed_ns() > item.journal.order_ns() && task.is_for(&file)) {
+            return Ok(None);
+        }
         let image = match open_image(&item.folder, &item.id) {
             // A file that was published meanwhile is read there.
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -388,9 +395,4 @@ fn busy(pid: u32, file: &WantedFile) -> Error {
     let what = format!("process {pid} has staged writes for it");
     let error = Error::new(ErrorKind::Unavailable, what).because(rustix::io::Errno::BUSY);
     error.hint("'forebay stage drain' brings them to it").at(file.path.display())
-}
-
-/// Whether who opens the destination of an item has to wait for it.
-fn waits(state: ItemState) -> bool {
-    !matches!(state, ItemState::Open | ItemState::Settled)
 }

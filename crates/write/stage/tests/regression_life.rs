@@ -3,16 +3,25 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::{
+    cell::RefCell,
     fs::{self, File},
     ops::ControlFlow,
-    os::unix::fs::FileExt,
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::fs::FileExt,
+    },
     path::{Path, PathBuf},
     process::Command,
+    rc::Rc,
     sync::Arc,
+    thread,
     time::Duration,
 };
 
-use forebay_stage::{Area, AreaSettings, CloseWhen, RecoverOptions, StageOptions, recover};
+use forebay_scratch::disk::{self, Call, Watch};
+use forebay_stage::{
+    Area, AreaSettings, CloseWhen, ItemState, RecoverOptions, Sealed, StageOptions, recover,
+};
 
 /// Only guards against hanging.
 const LIMIT: Option<Duration> = Some(Duration::from_secs(300));
@@ -24,6 +33,47 @@ fn quiet(_: forebay_stage::DrainProgress) -> ControlFlow<()> {
 fn area(folder: &Path, quota: u64) -> Arc<Area> {
     let settings = AreaSettings::folder(folder);
     Area::open(AreaSettings { quota, free_floor: 0, ..settings }).unwrap()
+}
+
+/// An area without threads: what is sealed is staged, and unless it is paused drained, when `seal` returns.
+fn alone(folder: &Path, is_paused: bool) -> Arc<Area> {
+    let settings = AreaSettings::folder(folder);
+    Area::open(AreaSettings { free_floor: 0, drainers: 0, start_paused: is_paused, ..settings }).unwrap()
+}
+
+fn put(area: &Arc<Area>, path: &Path, bytes: &[u8]) -> Sealed {
+    let file = area.create(path, StageOptions::default()).unwrap();
+    file.write_at(0, bytes).unwrap();
+    file.seal().unwrap()
+}
+
+/// Looks at each call of a thread before it is made, and may refuse it.
+struct Hook<F>(F);
+
+impl<F: FnMut(&Call<'_>) -> rustix::io::Result<()>> Watch for Hook<F> {
+    fn before(&mut self, call: &Call<'_>) -> rustix::io::Result<()> {
+        (self.0)(call)
+    }
+
+    fn after(&mut self, _: &Call<'_>, _: Option<BorrowedFd<'_>>) {}
+}
+
+/// Runs `body` while `before` looks at each call of this thread.
+fn hooked<T>(
+    before: impl FnMut(&Call<'_>) -> rustix::io::Result<()> + 'static,
+    body: impl FnOnce() -> T,
+) -> T {
+    disk::watch(Some(Rc::new(RefCell::new(Hook(before)))));
+    let done = body();
+    disk::watch(None);
+    done
+}
+
+/// Whether `call` syncs a file whose path ends like this.
+fn syncs(call: &Call<'_>, ending: &str) -> bool {
+    let Call::Sync { file } = call else { return false };
+    let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+    path.to_str().unwrap().ends_with(ending)
 }
 
 fn opened(path: &Path) -> File {
@@ -234,4 +284,62 @@ fn an_item_whose_destination_cannot_be_reached_can_be_discarded() {
     fs::remove_file(&slow).unwrap();
     fs::rename(folder.path().join("moved"), &slow).unwrap();
     area.drain(&quiet).unwrap();
+}
+
+#[test]
+fn who_reads_behind_a_close_gets_no_older_version_while_the_new_one_is_staged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fast, path) = (folder.path().join("fast"), folder.path().join("file"));
+    let (area, other) = (alone(&fast, true), alone(&fast, true));
+    put(&area, &path, b"version 1");
+    let readers = [Arc::clone(&area), other];
+    let destination = path.clone();
+    let look = move || {
+        readers.each_ref().map(|reader| {
+            let staged = reader.open_staged(&destination).unwrap().is_some();
+            (staged, reader.pending(&destination).unwrap())
+        })
+    };
+    let (look, seen) = (Arc::new(look), Rc::new(RefCell::new(Vec::new())));
+    let out = Rc::clone(&seen);
+    let second = hooked(
+        move |call| {
+            if syncs(call, ".data") {
+                let look = Arc::clone(&look);
+                out.borrow_mut().extend(thread::spawn(move || look()).join().unwrap());
+            }
+            Ok(())
+        },
+        || put(&area, &path, b"version 2"),
+    );
+    assert!(second.staged().is_set());
+    assert_eq!(*seen.borrow(), [(false, Some(ItemState::Sealed)); 2], "each of them waits");
+    let mut bytes = [0; 9];
+    let staged = area.open_staged(&path).unwrap().unwrap();
+    staged.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"version 2");
+    area.drain(&quiet).unwrap();
+}
+
+#[test]
+fn nobody_waits_for_a_sealed_file_whose_process_was_killed_before_it_was_staged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fast, path) = (folder.path().join("fast"), folder.path().join("file"));
+    let area = alone(&fast, true);
+    let killed = Rc::new(RefCell::new(None));
+    let (out, from) = (Rc::clone(&killed), fast.clone());
+    hooked(
+        move |call| {
+            if syncs(call, ".data") {
+                *out.borrow_mut() = Some(left(&from));
+            }
+            Ok(())
+        },
+        || put(&area, &path, b"bytes"),
+    );
+    let killed = killed.take().unwrap();
+    assert_eq!(alone(&killed, true).pending(&path).unwrap(), None);
+    assert_eq!(recover(&killed, &RecoverOptions::default(), &quiet).unwrap().discarded.len(), 1);
+    assert!(!path.exists());
+    area.leave();
 }

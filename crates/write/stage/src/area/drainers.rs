@@ -102,6 +102,10 @@ pub(crate) trait DrainTask: fmt::Debug + Send + Sync {
     fn is_for(&self, file: &WantedFile) -> bool;
     /// What is said of it.
     fn state(&self) -> ItemState;
+    /// When a new file was sealed; 0 for updates.
+    fn sealed_ns(&self) -> u64 {
+        0
+    }
     /// Tasks of a higher priority go first.
     fn priority(&self) -> i32;
     /// What to do next. With `is_paused`, only what writes to no destination.

@@ -32,6 +32,11 @@ impl ItemState {
     }
 }
 
+/// Whether who opens the destination of an item has to wait for it.
+pub(crate) fn waits(state: ItemState) -> bool {
+    !matches!(state, ItemState::Open | ItemState::Settled)
+}
+
 /// What an item is: a new file or the update of an existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ItemKind {

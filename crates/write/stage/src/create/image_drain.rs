@@ -64,6 +64,10 @@ impl DrainTask for ImageState {
         }
     }
 
+    fn sealed_ns(&self) -> u64 {
+        self.lock().journal.sealed_ns
+    }
+
     fn priority(&self) -> i32 {
         self.options.priority
     }

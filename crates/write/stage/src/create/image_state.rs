@@ -359,7 +359,10 @@ impl ImageState {
         let weak = Arc::downgrade(self);
         inner.journal.expected = self.lineage.join(weak, now);
         inner.journal.sealed_ns = now_ns();
+        inner.journal.state = ItemState::Sealed;
         inner.phase = ImagePhase::Sealed;
+        // Readers of other processes wait for it from now on. Without it they see the destination until the file is staged.
+        let _ = self.write_journal(&inner, false);
         drop(inner);
         count(&self.shared.counters.sealed_files, 1);
         self.shared.submit(Arc::clone(self) as _);
@@ -420,7 +423,7 @@ impl Successor for ImageState {
     fn expect(&self, stamp: FileStamp) {
         let mut inner = self.lock();
         inner.journal.expected.push(Some(stamp));
-        if inner.journal.state != ItemState::Open {
+        if inner.journal.image.is_some() {
             let _ = self.write_journal(&inner, true);
         }
     }

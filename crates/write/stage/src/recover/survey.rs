@@ -14,7 +14,7 @@ use rustix::fs::Stat;
 use crate::{
     area::{
         room::{PROCESS_PREFIX, boot_in, other_host},
-        status::{ItemKind, ItemState, ItemStatus},
+        status::{ItemKind, ItemState, ItemStatus, waits},
     },
     create::image_state::image_name,
     on_disk::{
@@ -210,7 +210,21 @@ pub(crate) struct FoundItem {
     pub(crate) is_deserted: bool,
 }
 
-/// The items for `file` in `area`, of all processes, with whether their process is gone.
+impl FoundItem {
+    /// Returns true for a new file that was sealed, whether it is staged or not.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.journal.image.is_some() || waits(self.journal.state)
+    }
+
+    /// Returns true for a new file whose process was killed before it was staged: `recover` only removes it, and nobody waits for it.
+    pub(crate) fn is_lost(&self) -> bool {
+        let journal = &self.journal;
+        let was_never_staged = journal.image.is_none() && !journal.is_program_image;
+        self.is_deserted && journal.kind == ItemKind::Create && was_never_staged
+    }
+}
+
+/// The items for `file` in `area`, of all processes, in the order of their seals, with whether their process is gone.
 pub(crate) fn items_for(area: &OwnFolder, file: &WantedFile) -> Result<Vec<FoundItem>> {
     let mut found = Vec::new();
     for name in area.names()?.into_iter().filter(|name| name.starts_with(PROCESS_PREFIX)) {
@@ -226,7 +240,7 @@ pub(crate) fn items_for(area: &OwnFolder, file: &WantedFile) -> Result<Vec<Found
             }
         }
     }
-    found.sort_by_key(|item| item.journal.created_ns);
+    found.sort_by_key(|item| item.journal.order_ns());
     Ok(found)
 }
 

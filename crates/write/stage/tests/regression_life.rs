@@ -343,3 +343,23 @@ fn nobody_waits_for_a_sealed_file_whose_process_was_killed_before_it_was_staged(
     assert!(!path.exists());
     area.leave();
 }
+
+#[test]
+fn a_reader_gets_the_version_that_was_sealed_last_whichever_was_begun_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let area = alone(&folder.path().join("fast"), true);
+    let files = [&b"sealed last"[..], b"sealed first"].map(|bytes| {
+        let file = area.create(&path, StageOptions::default()).unwrap();
+        file.write_at(0, bytes).unwrap();
+        file
+    });
+    let [last, first] = files;
+    first.seal().unwrap();
+    last.seal().unwrap();
+    let mut bytes = [0; 11];
+    area.open_staged(&path).unwrap().unwrap().read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"sealed last");
+    area.drain(&quiet).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"sealed last");
+}

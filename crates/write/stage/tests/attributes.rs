@@ -280,6 +280,27 @@ fn a_file_goes_to_the_directory_that_it_was_opened_in() {
 }
 
 #[test]
+fn a_file_goes_to_a_directory_that_was_renamed_though_nothing_has_its_path() {
+    for is_sealed_before in [true, false] {
+        let setting = Setting::new();
+        setting.area.pause();
+        let file = setting.area.create(&setting.slow.join("file"), StageOptions::default()).unwrap();
+        let moved = setting.slow.with_file_name("moved");
+        let sealed = if is_sealed_before {
+            let sealed = seal(file, b"bytes");
+            fs::rename(&setting.slow, &moved).unwrap();
+            sealed
+        } else {
+            fs::rename(&setting.slow, &moved).unwrap();
+            seal(file, b"bytes")
+        };
+        setting.area.drain(&on).unwrap();
+        assert!(sealed.durable().is_set());
+        assert_eq!(fs::read(moved.join("file")).unwrap(), b"bytes");
+    }
+}
+
+#[test]
 fn recover_asks_where_another_directory_has_the_path() {
     let setting = Setting::new();
     let path = setting.slow.join("file");

@@ -99,7 +99,7 @@ pub(crate) fn order(
 /// Says that the file of item `id` with this stamp is about to be published, where other items wait for the same destination.
 pub(crate) fn note(area: &OwnFolder, id: &str, journal: &Journal, stamp: FileStamp) -> Result<()> {
     let destination = journal.destination();
-    let waiting = items_for(area, &WantedFile::at(&destination)?)?;
+    let waiting = items_for(area, &WantedFile::by_path(&destination))?;
     if !waiting.iter().any(|item| item.id != id && item.journal.kind == ItemKind::Create) {
         // Nobody will ask.
         let _ = area.remove_file(name_of(&destination));

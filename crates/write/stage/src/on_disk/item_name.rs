@@ -43,6 +43,11 @@ impl WantedFile {
         Ok(Self { path, stamp })
     }
 
+    /// The new files for `path`, which is resolved and need not lead anywhere by now.
+    pub(crate) fn by_path(path: &Path) -> Self {
+        Self { path: path.to_owned(), stamp: None }
+    }
+
     /// Whether an item of this name can be for it.
     pub(crate) fn may_be(&self, id: &str) -> bool {
         let is_update = |stamp: &FileStamp| id.starts_with(&prefix_of(&stamp.inode.to_le_bytes()));

@@ -301,6 +301,87 @@ fn a_file_goes_to_a_directory_that_was_renamed_though_nothing_has_its_path() {
 }
 
 #[test]
+fn the_link_to_the_latest_file_stays_with_a_directory_that_was_renamed() {
+    for is_replaced in [false, true] {
+        let setting = Setting::new();
+        let options = StageOptions { latest: Some(setting.slow.join("latest")), ..StageOptions::default() };
+        let file = setting.area.create(&setting.slow.join("file"), options).unwrap();
+        let moved = setting.slow.with_file_name("moved");
+        fs::rename(&setting.slow, &moved).unwrap();
+        if is_replaced {
+            fs::create_dir(&setting.slow).unwrap();
+        }
+        assert!(seal(file, b"bytes").durable().wait(LIMIT).unwrap());
+        assert_eq!(fs::read(moved.join("latest")).unwrap(), b"bytes");
+        assert!(!is_replaced || fs::read_dir(&setting.slow).unwrap().count() == 0);
+    }
+}
+
+#[test]
+fn a_link_elsewhere_is_not_moved_to_a_path_that_its_file_does_not_have() {
+    let setting = Setting::new();
+    let links = setting.slow.with_file_name("links");
+    fs::create_dir(&links).unwrap();
+    let options = || StageOptions { latest: Some(links.join("latest")), ..StageOptions::default() };
+    let first = setting.area.create(&setting.slow.join("first"), options()).unwrap();
+    assert!(seal(first, b"first").durable().wait(LIMIT).unwrap());
+    assert_eq!(fs::read(links.join("latest")).unwrap(), b"first");
+    let second = setting.area.create(&setting.slow.join("second"), options()).unwrap();
+    fs::rename(&setting.slow, setting.slow.with_file_name("moved")).unwrap();
+    assert!(seal(second, b"second").durable().wait(LIMIT).unwrap());
+    assert_eq!(fs::read_link(links.join("latest")).unwrap(), setting.slow.join("first"));
+}
+
+#[test]
+fn a_staged_file_is_found_by_the_new_path_of_its_directory_and_not_by_the_old_one() {
+    let setting = Setting::new();
+    let other = open_area(&setting.fast);
+    let path = setting.slow.join("file");
+    setting.area.pause();
+    setting.write(&path, b"bytes");
+    let moved = setting.slow.with_file_name("moved");
+    fs::rename(&setting.slow, &moved).unwrap();
+    fs::create_dir(&setting.slow).unwrap();
+    for area in [&setting.area, &other] {
+        assert!(area.open_staged(&path).unwrap().is_none() && area.pending(&path).unwrap().is_none());
+        drop(area.create(&path, exclusive()).unwrap());
+        let renamed = moved.join("file");
+        assert!(area.open_staged(&renamed).unwrap().is_some() && area.pending(&renamed).unwrap().is_some());
+        assert!(area.create(&renamed, exclusive()).is_err());
+    }
+    setting.area.drain(&on).unwrap();
+    assert_eq!(fs::read(moved.join("file")).unwrap(), b"bytes");
+}
+
+#[test]
+fn recover_keeps_an_exclusive_creation_whose_directory_has_another_path_until_it_is_told() {
+    for is_replaced in [false, true] {
+        let setting = Setting::new();
+        let path = setting.slow.join("file");
+        let file = setting.area.create(&path, exclusive()).unwrap();
+        let copy = setting.fast.with_file_name("copy");
+        assert!(Command::new("cp").arg("-a").arg(&setting.fast).arg(&copy).status().unwrap().success());
+        let moved = setting.slow.with_file_name("moved");
+        fs::rename(&setting.slow, &moved).unwrap();
+        if is_replaced {
+            fs::create_dir(&setting.slow).unwrap();
+            File::create(&path).unwrap();
+        }
+        let refused = recover(&copy, &RecoverOptions::default(), &on).unwrap().refused;
+        assert_eq!(refused.len(), 1, "{refused:?}");
+        assert!(refused[0].error.as_ref().unwrap().contains("was renamed, replaced or removed"), "{refused:?}");
+        assert_eq!(path.exists(), is_replaced, "others made it");
+        if is_replaced {
+            fs::remove_dir_all(&setting.slow).unwrap();
+        }
+        fs::rename(&moved, &setting.slow).unwrap();
+        assert_eq!(recover(&copy, &RecoverOptions::default(), &on).unwrap().discarded.len(), 1);
+        assert!(!path.exists());
+        drop(file);
+    }
+}
+
+#[test]
 fn recover_asks_where_another_directory_has_the_path() {
     let setting = Setting::new();
     let path = setting.slow.join("file");

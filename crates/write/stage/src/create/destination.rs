@@ -136,9 +136,28 @@ impl Destination {
         Ok(Self { directory: Mutex::new(shared), ..opened })
     }
 
+    /// The name of `path` in the same directory, where it is beside this one.
+    pub(crate) fn beside(&self, path: &Path) -> Option<Self> {
+        let name = path.file_name().filter(|_| path.parent() == self.path.parent())?;
+        let directory = Mutex::new(self.directory());
+        Some(Self { directory, name: name.to_owned(), path: path.to_owned() })
+    }
+
+    /// Returns whether the directory that was opened is removed.
+    pub(crate) fn is_removed(&self) -> Result<bool> {
+        Ok(disk::stat(self.directory()).map_err(Error::from_io)?.st_nlink == 0)
+    }
+
+    /// Returns whether the directory still has its path.
+    pub(crate) fn has_its_path(&self) -> Result<bool> {
+        let there = FileStamp::at(directory_of(&self.path))?;
+        let own = self.directory_stamp()?;
+        Ok(there.is_some_and(|there| there.may_be_same_directory(&own)))
+    }
+
     /// Opens the directory again by its path where the one that was opened is removed; true if that was so.
     pub(crate) fn renew(&self) -> Result<bool> {
-        let is_removed = disk::stat(self.directory()).map_err(Error::from_io)?.st_nlink == 0;
+        let is_removed = self.is_removed()?;
         if is_removed {
             *self.directory.lock().unwrap_or_else(PoisonError::into_inner) = open_directory(&self.path)?;
         }

@@ -50,7 +50,13 @@ impl DrainTask for ImageState {
     }
 
     fn is_for(&self, file: &WantedFile) -> bool {
-        self.destination == file.path
+        if file.path.file_name() != Some(self.place.name().as_os_str()) {
+            return false;
+        }
+        let directory = self.lock().journal.directory;
+        // Where its directory was removed, it goes to the one that has the path by then.
+        file.is_new(&self.destination, directory.as_ref())
+            || self.destination == file.path && self.place.is_removed().is_ok_and(|is_removed| is_removed)
     }
 
     fn state(&self) -> ItemState {
@@ -380,10 +386,13 @@ impl ImageState {
     }
 
     fn point(&self, journal: &Journal) -> Result<Publishing> {
-        let Some(pointer) = journal.latest() else { return Ok(Publishing::Done) };
+        let Some(path) = journal.latest() else { return Ok(Publishing::Done) };
+        let beside = self.place.beside(&path);
+        let Some(pointer) = beside.as_ref().or(self.pointer.as_ref()) else { return Ok(Publishing::Done) };
+        pointer.renew()?;
         let _one = self.shared.point_alone();
-        let _turn = PublishTurn::take(self.shared.room.area(), &pointer)?;
-        pointer::point(&pointer, &self.destination, journal.created_ns)?;
+        let _turn = PublishTurn::take(self.shared.room.area(), &path)?;
+        pointer::point(pointer, &self.place, journal.created_ns)?;
         Ok(Publishing::Done)
     }
 

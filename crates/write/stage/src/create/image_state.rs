@@ -44,6 +44,8 @@ pub(crate) struct ImageState {
     /// The destination's path, for messages and for who looks for the file by it.
     pub(crate) destination: PathBuf,
     pub(crate) place: Destination,
+    /// The link to the latest file, where it is in another directory than the file.
+    pub(crate) pointer: Option<Destination>,
     pub(crate) options: StageOptions,
     /// Nothing where the area cannot be used: then all goes straight to the destination's folder.
     pub(crate) image: Option<File>,
@@ -135,13 +137,18 @@ impl ImageState {
         lineage: Arc<Lineage>,
     ) -> Result<Arc<Self>> {
         let place = Destination::open_shared(&destination, &shared.directories)?;
+        let directory = place.directory_stamp()?;
+        let elsewhere =
+            options.latest.as_deref().filter(|pointer| pointer.parent() != destination.parent());
+        let pointer =
+            elsewhere.map(|pointer| Destination::open_shared(pointer, &shared.directories)).transpose()?;
         let mode = NewMode::of_process();
-        let id = create_id(&destination);
+        let id = create_id(&destination, &directory);
         let mut journal = Journal::new(ItemKind::Create, &destination, shared.room.boot());
         journal.priority = options.priority;
         (journal.requested_mode, journal.mode) = (mode.requested, mode.masked);
         journal.read_back = options.read_back;
-        journal.directory = Some(place.directory_stamp()?);
+        journal.directory = Some(directory);
         journal.set_latest(options.latest.as_deref());
         journal.is_exclusive = options.is_exclusive;
         let room = &shared.room;
@@ -174,6 +181,7 @@ impl ImageState {
             id,
             destination,
             place,
+            pointer,
             options,
             image,
             lineage,

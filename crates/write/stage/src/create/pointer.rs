@@ -35,20 +35,21 @@ fn find(pointer: &Destination) -> Result<Option<Stat>> {
     }
 }
 
-/// Has the link `pointer` lead to `destination` from now on, and syncs that; not where it leads to a file that was begun later.
+/// Has the link `pointer` lead to `destination` from now on, and syncs that; not where it leads to a file that was begun later, nor
+/// where the directory of `destination` has lost the path that a link from elsewhere would have to name.
 ///
 /// The link's time of modification is when the file that it leads to was begun, `created_ns`.
-pub(crate) fn point(pointer: &Path, destination: &Path, created_ns: u64) -> Result<()> {
-    let at = |error: io::Error| Error::from_io(error).at(pointer.display());
-    let target = match (pointer.parent(), destination.parent(), destination.file_name()) {
-        (Some(one), Some(other), Some(name)) if one == other => PathBuf::from(name),
-        _ => destination.to_owned(),
-    };
-    let pointer = Destination::open(pointer)?;
-    let found = find(&pointer)?;
+pub(crate) fn point(pointer: &Destination, destination: &Destination, created_ns: u64) -> Result<()> {
+    let at = |error: io::Error| Error::from_io(error).at(pointer.path().display());
+    let is_beside = pointer.path().parent() == destination.path().parent();
+    if !is_beside && !destination.has_its_path()? {
+        return Ok(());
+    }
+    let target = if is_beside { destination.name() } else { destination.path() };
+    let found = find(pointer)?;
     // Always the same name for the same file: what a killed process left of it is found again.
-    let temporary =
-        marked_name(pointer.path(), u64::from(crc32c::crc32c(destination.as_os_str().as_bytes())));
+    let number = u64::from(crc32c::crc32c(destination.path().as_os_str().as_bytes()));
+    let temporary = marked_name(pointer.path(), number);
     pointer.remove(&temporary)?;
     if found.as_ref().is_some_and(|there| begun_ns(there) > created_ns) {
         return Ok(());
@@ -58,12 +59,12 @@ pub(crate) fn point(pointer: &Path, destination: &Path, created_ns: u64) -> Resu
         Err(error) if is_no_link(&error) => None,
         Err(error) => return Err(at(error)),
     };
-    if leads_to.as_deref() == Some(&target) {
-        set_begun(&pointer, pointer.name().as_os_str(), created_ns);
+    if leads_to.as_deref() == Some(target) {
+        set_begun(pointer, pointer.name().as_os_str(), created_ns);
         return pointer.sync_directory();
     }
-    disk::symlink_at(&target, pointer.directory(), Path::new(&temporary)).map_err(at)?;
-    set_begun(&pointer, &temporary, created_ns);
+    disk::symlink_at(target, pointer.directory(), Path::new(&temporary)).map_err(at)?;
+    set_begun(pointer, &temporary, created_ns);
     if let Err(error) = pointer.publish(&temporary, false) {
         let _ = pointer.remove(&temporary);
         return Err(error);

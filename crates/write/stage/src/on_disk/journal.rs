@@ -114,6 +114,10 @@ impl Journal {
         path_of(&self.destination)
     }
 
+    pub(crate) fn set_destination(&mut self, destination: &Path) {
+        self.destination = bytes_of(destination);
+    }
+
     /// Its place among others for the same destination.
     pub(crate) fn order_ns(&self) -> u64 {
         if self.sealed_ns == 0 { self.created_ns } else { self.sealed_ns }

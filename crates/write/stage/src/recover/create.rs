@@ -145,7 +145,8 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal, seals_anew:
     place.sync_directory()?;
     let Some(latest) = journal.latest() else { return Ok(()) };
     let _turn = PublishTurn::take(Some(recovery.area), &latest)?;
-    pointer::point(&latest, place.path(), journal.created_ns)
+    let pointer = place.beside(&latest).map_or_else(|| Destination::open(&latest), Ok)?;
+    pointer::point(&pointer, &place, journal.created_ns)
 }
 
 fn publish(

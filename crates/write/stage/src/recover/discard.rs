@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use forebay_process::{ErrorKind, Result};
+use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{OwnFolder, SharedFolder};
 
 use crate::{
-    area::room::{PROCESS_PREFIX, is_of_other_boot, other_host, remove_if_empty},
+    area::{
+        room::{PROCESS_PREFIX, is_of_other_boot, other_host, remove_if_empty},
+        status::ItemKind,
+    },
     create::destination::Destination,
     on_disk::{
         item_files::{find_journal, item_ids, remove_journal},
@@ -26,7 +29,9 @@ pub struct PreparedDiscard {
 /// reached keeps what is there.
 pub(crate) fn discard_item(folder: &OwnFolder, id: &str, journal: &Journal, is_named: bool) -> Result<()> {
     match remove_beside(journal) {
-        Err(error) if !is_named => return Err(error),
+        Err(error) if !is_named => {
+            return Err(error.hint(format!("'--discard {id}' forgets it, and leaves there what it has")));
+        }
         _ => {}
     }
     remove_item(folder, id)
@@ -38,10 +43,21 @@ fn remove_beside(journal: &Journal) -> Result<()> {
         return Ok(());
     }
     let place = match Destination::open(&journal.destination()) {
-        // With its directory all of that is gone.
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        place => place?,
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        place => Some(place?),
     };
+    let is_same = match (&place, &journal.directory) {
+        (Some(place), Some(expected)) => place.directory_stamp()?.may_be_same_directory(expected),
+        (Some(_), None) => true,
+        (None, expected) => expected.is_none(),
+    };
+    if !is_same {
+        // Nothing tells a directory that was removed from one that was renamed, which has all of that still.
+        let what = "its directory was renamed, replaced or removed since, with a file of this item in it";
+        return Err(Error::new(ErrorKind::Unavailable, what));
+    }
+    // An earlier try found that its directory was removed.
+    let Some(place) = place else { return Ok(()) };
     journal.temporary().map_or(Ok(()), |name| place.remove(name))?;
     if journal.is_exclusive {
         place.give_claim_back(journal.claim.as_ref(), journal.created_ns)
@@ -68,11 +84,15 @@ pub(crate) fn discard_deserted(area: &Arc<OwnFolder>, file: &WantedFile) -> Resu
         let Some(held) = SharedFolder::take_deserted(area, name, is_of_other_boot(name))? else { continue };
         let folder = held.folder();
         for id in item_ids(folder)?.into_iter().filter(|id| file.may_be(id)) {
-            let Some(journal) = find_journal(folder, &id)? else { continue };
+            let Some(mut journal) = find_journal(folder, &id)? else { continue };
             if journal.is_program_image {
                 continue;
             }
             if file.is_of(&journal, facts_in(folder, &id)?.map(|facts| facts.stamp).as_ref()) {
+                if journal.kind == ItemKind::Create {
+                    // Its directory may have another path by now.
+                    journal.set_destination(&file.path);
+                }
                 discard_item(folder, &id, &journal, false)?;
             }
         }

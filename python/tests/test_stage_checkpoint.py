@@ -18,7 +18,7 @@ def leave(folder: Path, token: str, files: list[str], *, without: int = 0) -> No
     for name in files[without:]:
         (folder / name).write_text(token)
     (folder / f".metadata.{token}.tmp").write_text(f"index {token}")
-    (folder / f".metadata.{token}.files").write_bytes(_checkpoint.listed(files))
+    (folder / f".metadata.{token}.files").write_bytes(_checkpoint.listed(files, token))
 
 
 def test_the_newest_save_that_is_whole_is_published_and_older_ones_go(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_list_that_names_files_elsewhere_is_refused_and_removes_nothing(tmp_pa
     with pytest.raises(forebay.UnavailableError, match="no list of files"):
         _checkpoint.publish(folder)
     # As the list of what is there already, it has no say in what is removed.
-    (folder / ".metadata.01.files").write_bytes(_checkpoint.listed([]))
+    (folder / ".metadata.01.files").write_bytes(_checkpoint.listed([], "01"))
     (folder / ".metadata").write_text("old")
     (folder / ".metadata.files").write_text(json.dumps({"files": files}))
     assert _checkpoint.publish(folder)
@@ -71,6 +71,34 @@ def test_a_save_that_a_reader_published_is_published(tmp_path: Path) -> None:
     assert (tmp_path / "latest" / "a").read_text() == "01"
     with pytest.raises(forebay.UnavailableError, match="3 files are not durable"):
         _checkpoint.Publication(str(tmp_path), ".metadata", "02").wait(["b"], 0)
+
+
+def test_a_save_that_was_begun_earlier_is_not_published_over_a_later_one(tmp_path: Path) -> None:
+    leave(tmp_path, "02", ["a2", "b2"])
+    assert _checkpoint.publish(tmp_path)
+    # Its job was killed, and `forebay recover` brings its files only now.
+    leave(tmp_path, "01", ["a1", "b1"])
+    assert not _checkpoint.publish(tmp_path)
+    assert (tmp_path / ".metadata").read_text() == "index 02"
+    assert set(os.listdir(tmp_path)) == {".metadata", ".metadata.files", "a2", "b2"}
+    leave(tmp_path, "01", ["a1", "b1"])
+    save = _checkpoint.Publication(str(tmp_path), ".metadata", "01")
+    save.wait(["a1", "b1"], 300)
+    save.publish(["a1", "b1"], str(tmp_path / "latest"))
+    assert (tmp_path / ".metadata").read_text() == "index 02" and not (tmp_path / "latest").exists()
+    assert set(os.listdir(tmp_path)) == {".metadata", ".metadata.files", "a2", "b2"}
+
+
+def test_a_save_is_later_than_the_one_in_its_folder_whatever_the_clock_says(tmp_path: Path) -> None:
+    ahead = f"{2**62:016x}00000000"
+    leave(tmp_path, ahead, [f"__0_{ahead}_0.distcp"])
+    assert _checkpoint.publish(tmp_path)
+    assert _checkpoint.next_token(str(tmp_path), ".metadata") > ahead
+    # The lists of earlier versions name the save in the names of its files alone.
+    (tmp_path / ".metadata.files").write_text(json.dumps({"files": [f"__0_{ahead}_0.distcp"]}))
+    assert _checkpoint.next_token(str(tmp_path), ".metadata") > ahead
+    (tmp_path / ".metadata").unlink()
+    assert _checkpoint.next_token(str(tmp_path), ".metadata") < ahead
 
 
 def test_a_link_that_is_moved_is_never_missing(tmp_path: Path) -> None:

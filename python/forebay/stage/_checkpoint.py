@@ -11,12 +11,17 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import time
 
 from .._forebay import UnavailableError
 
 POLL_S = 0.05
 _POLL_MOST_S = 1.0
+# The token in the name of a file of data; lists of earlier versions have no other.
+_IN_NAME = re.compile(r"_([0-9a-f]{24})_\d+\.distcp")
+# The first digits of a token: when its save was begun, in nanoseconds since 1970.
+_TIME_DIGITS = 16
 # What PyTorch's own writer calls its files of data.
 _PLAIN = re.compile(r"__\d+_\d+\.distcp")
 
@@ -52,10 +57,14 @@ class Publication:
         except (OSError, ValueError, UnavailableError):
             return False
 
+    def is_superseded(self) -> bool:
+        """True when a save that was begun later is published."""
+        return published_token(self.folder, self.index) > self.token
+
     def wait(self, names: list[str], timeout: float) -> None:
-        """Waits until all files are there, or it is published."""
+        """Waits until all files are there, or it or a later save is published."""
         until, pause = time.monotonic() + timeout, POLL_S
-        while not self.is_published(names) and (missing := self.missing(names)):
+        while not self.is_published(names) and not self.is_superseded() and (missing := self.missing(names)):
             if time.monotonic() > until:
                 raise UnavailableError(
                     f"{self.folder}: {len(missing)} files are not durable, {missing[0]} among them: the checkpoint is not "
@@ -65,8 +74,14 @@ class Publication:
             pause = min(2 * pause, _POLL_MOST_S)
 
     def publish(self, names: list[str], latest: str | None) -> None:
-        """Gives the index its own name, removes files that only the previous save had, and moves the link ``latest``."""
+        """Gives the index its own name, removes files that only the previous save had, and moves the link ``latest``.
+
+        Where a save that was begun later is published, that one stays, and the files of this one are removed.
+        """
         previous = _previous(self.folder, self.index)
+        if self.is_superseded():
+            _remove(self, [name for name in names if name not in previous])
+            return
         try:
             os.replace(self.index_file, os.path.join(self.folder, self.index))
             os.replace(self.list_file, os.path.join(self.folder, f"{self.index}.files"))
@@ -88,7 +103,8 @@ class Publication:
 def publish(folder: str | os.PathLike[str], latest: str | os.PathLike[str] | None = None) -> bool:
     """Publishes a checkpoint that was staged and is whole by now, as after ``forebay recover``.
 
-    True when something was published. Of several saves the newest that is whole counts, and what older ones left is removed.
+    True when something was published. Of several saves the newest that is whole counts, the published one among them, and what older
+    ones left is removed.
     """
     path = os.path.abspath(os.fsdecode(folder))
     link = None if latest is None else os.path.join(os.path.dirname(path), os.fsdecode(latest))
@@ -101,11 +117,11 @@ def publish(folder: str | os.PathLike[str], latest: str | os.PathLike[str] | Non
         for token in reversed(tokens):
             save = Publication(path, index, token)
             names = _names(save.list_file)
-            if not is_published and not save.missing(names):
+            if is_published or save.is_superseded():
+                _remove(save, [name for name in names if name not in _previous(path, index)])
+            elif not save.missing(names):
                 save.publish(names, link)
                 is_published = True
-            elif is_published:
-                _remove(save, names)
     return is_published
 
 
@@ -121,19 +137,44 @@ def point(link: str, target: str) -> None:
     _sync(os.path.dirname(link))
 
 
-def listed(names: list[str]) -> bytes:
-    """The list of ``names``, as :func:`publish` reads it."""
-    return json.dumps({"files": sorted(names)}).encode()
+def listed(names: list[str], token: str) -> bytes:
+    """The list of ``names`` of the save ``token``, as :func:`publish` reads it."""
+    return json.dumps({"files": sorted(names), "save": token}).encode()
+
+
+def published_token(folder: str, index: str) -> str:
+    """The token of the save that is published in ``folder``; empty where there is none that says so."""
+    if not os.path.exists(os.path.join(folder, index)):
+        return ""
+    try:
+        names, token = _listed_in(os.path.join(folder, f"{index}.files"))
+    except (OSError, ValueError, UnavailableError):
+        return ""
+    return token or max((found[1] for name in names if (found := _IN_NAME.search(name))), default="")
+
+
+def next_token(folder: str, index: str) -> str:
+    """A token that is later than that of the save which is published in ``folder``, whatever the clocks of their nodes say."""
+    published = published_token(folder, index)[:_TIME_DIGITS]
+    begun = max(time.time_ns(), int(published, 16) + 1 if len(published) == _TIME_DIGITS else 0)
+    return f"{begun:0{_TIME_DIGITS}x}{secrets.token_hex(4)}"
 
 
 def _names(path: str) -> list[str]:
-    """The names of a list; one that is no plain name of a file in the folder is none of ours."""
+    """The names of a list."""
+    return _listed_in(path)[0]
+
+
+def _listed_in(path: str) -> tuple[list[str], str]:
+    """The names of a list and the token of its save; a name that is no plain one of a file in the folder is none of ours."""
     with open(path, "rb") as file:
         found = json.load(file)
-    names = found.get("files") if isinstance(found, dict) else None
+    names, token = (found.get("files"), found.get("save", "")) if isinstance(found, dict) else (None, "")
     if not isinstance(names, list) or not all(isinstance(name, str) and _is_plain(name) for name in names):
         raise UnavailableError(f"{path}: no list of files of a checkpoint")
-    return names
+    if not isinstance(token, str) or not re.fullmatch("[0-9a-f]*", token):
+        raise UnavailableError(f"{path}: no list of files of a checkpoint")
+    return names, token
 
 
 def _is_plain(name: str) -> bool:

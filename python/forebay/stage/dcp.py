@@ -15,9 +15,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import secrets
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -122,7 +120,7 @@ class StagedWriter(FileSystemWriter):
 
     def _begin(self) -> None:
         # Later saves come later in the order of names.
-        self.fs.begin(f"{time.time_ns():016x}{secrets.token_hex(4)}")
+        self.fs.begin(_checkpoint.next_token(os.path.abspath(os.fspath(self.path)), ".metadata"))
         self._durable = Future()
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **options: Any) -> None:
@@ -161,7 +159,7 @@ class StagedWriter(FileSystemWriter):
         folder = os.path.abspath(os.fspath(self.path))
         save = Publication(folder, self.fs.index or ".metadata", self.fs.token)
         with create(save.list_file, "wb", self.fs.area, self.fs.priority) as file:
-            file.write(_checkpoint.listed(names))
+            file.write(_checkpoint.listed(names, self.fs.token))
         self.fs.files.append(file)
         self.fs.wait_staged()
         link = None if self._latest is None else os.path.join(os.path.dirname(folder), self._latest)

@@ -363,3 +363,28 @@ fn a_reader_gets_the_version_that_was_sealed_last_whichever_was_begun_last() {
     area.drain(&quiet).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"sealed last");
 }
+
+#[test]
+fn a_destination_that_cannot_be_looked_at_when_a_file_is_sealed_costs_nothing_of_the_file() {
+    for failures in [1, 2, 3] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "old").unwrap();
+        let area = alone(&folder.path().join("fast"), false);
+        let file = area.create(&path, StageOptions::default()).unwrap();
+        file.write_at(0, b"hours of work").unwrap();
+        let mut looks = 0;
+        let sealed = hooked(
+            move |call| {
+                let is_look = matches!(call, Call::Look { what: "statx" });
+                looks += usize::from(is_look);
+                if is_look && looks <= failures { Err(rustix::io::Errno::IO) } else { Ok(()) }
+            },
+            || file.seal().unwrap(),
+        );
+        assert!(sealed.staged().is_set(), "{failures} failures");
+        area.drain(&quiet).unwrap();
+        assert!(sealed.durable().is_set());
+        assert_eq!(fs::read(&path).unwrap(), b"hours of work");
+    }
+}

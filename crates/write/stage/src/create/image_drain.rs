@@ -162,6 +162,8 @@ impl ImageState {
             sums_of(self.image.as_ref(), len, &held)
         };
         let sums = sync();
+        // Should it fail once more, the drain looks.
+        let _ = self.see_destination();
         let mut inner = self.lock();
         match sums {
             Ok(sums) => {
@@ -211,7 +213,7 @@ impl ImageState {
 
     /// Makes the temporary file, and the jobs that fill it.
     fn prepare(&self) {
-        if let Err(error) = self.renew_directory() {
+        if let Err(error) = self.renew_directory().and_then(|()| self.see_destination()) {
             let error = self.at(error);
             return self.fail(&mut self.lock(), error);
         }

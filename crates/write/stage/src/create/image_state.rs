@@ -85,6 +85,8 @@ pub(crate) struct ImageInner {
     pub(crate) jobs: VecDeque<(u64, u64)>,
     pub(crate) running: usize,
     pub(crate) copied: u64,
+    /// Whether the destination could not be looked at when the file was sealed: what it was then is not known.
+    pub(crate) is_unseen: bool,
     pub(crate) error: Option<Error>,
     pub(crate) failure: Option<Error>,
 }
@@ -103,6 +105,7 @@ impl ImageInner {
             jobs: VecDeque::new(),
             running: 0,
             copied: 0,
+            is_unseen: false,
             error: None,
             failure: None,
         }
@@ -361,9 +364,10 @@ impl ImageState {
         self.check_open(&inner)?;
         // Of an exclusive creation the name was taken when it was opened: what has it now may be somebody else's.
         let now = match inner.journal.claim {
-            Some(claim) => Some(claim),
-            None => self.place.stamp()?,
+            Some(claim) => Some(Some(claim)),
+            None => self.place.stamp().ok(),
         };
+        inner.is_unseen = now.is_none();
         let weak = Arc::downgrade(self);
         inner.journal.expected = self.lineage.join(weak, now);
         inner.journal.sealed_ns = now_ns();
@@ -409,6 +413,18 @@ impl ImageState {
             let _ = disk::set_len(image, 0);
         }
         room.release(std::mem::take(&mut inner.reserved));
+    }
+
+    /// Looks at the destination again where that failed at the seal: what is there now counts as what was there then.
+    pub(crate) fn see_destination(&self) -> Result<()> {
+        if !self.lock().is_unseen {
+            return Ok(());
+        }
+        let now = self.place.stamp()?;
+        let mut inner = self.lock();
+        inner.is_unseen = false;
+        inner.journal.expected.push(now);
+        Ok(())
     }
 
     fn check_open(&self, inner: &ImageInner) -> Result<()> {

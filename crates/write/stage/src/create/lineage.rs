@@ -39,15 +39,21 @@ impl Lineage {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a sealed file behind the others; gives what the destination may be, `now` included.
-    pub(crate) fn join(&self, member: Weak<dyn Successor>, now: Option<FileStamp>) -> Vec<Option<FileStamp>> {
+    /// Adds a sealed file behind the others; gives what the destination may be, `now` included if that is known.
+    pub(crate) fn join(
+        &self,
+        member: Weak<dyn Successor>,
+        now: Option<Option<FileStamp>>,
+    ) -> Vec<Option<FileStamp>> {
         let mut inner = self.lock();
         inner.members.retain(|member| member.strong_count() > 0);
         if inner.members.is_empty() {
             inner.expected.clear();
             inner.failure = None;
         }
-        if !inner.expected.contains(&now) {
+        if let Some(now) = now
+            && !inner.expected.contains(&now)
+        {
             inner.expected.push(now);
         }
         inner.members.push(member);

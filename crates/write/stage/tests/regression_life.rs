@@ -388,3 +388,35 @@ fn a_destination_that_cannot_be_looked_at_when_a_file_is_sealed_costs_nothing_of
         assert_eq!(fs::read(&path).unwrap(), b"hours of work");
     }
 }
+
+#[test]
+fn a_file_whose_sync_failed_is_never_published_from_what_the_disk_has_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let area = alone(&folder.path().join("fast"), false);
+    let mut is_first = true;
+    let sealed = hooked(
+        move |call| {
+            if !syncs(call, ".data") || !std::mem::take(&mut is_first) {
+                return Ok(());
+            }
+            // The kernel reports a failed write once: the page is clean then, and may be read again from the disk.
+            let Call::Sync { file } = call else { return Ok(()) };
+            let image = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+            opened(&image).write_all_at(&[0; 5000], 0).unwrap();
+            Err(rustix::io::Errno::IO)
+        },
+        || put(&area, &path, &[b'x'; 5000]),
+    );
+    assert!(sealed.staged().error().is_some() && sealed.durable().error().is_some());
+    for _ in 0..2 {
+        let error = area.drain(&quiet).unwrap_err();
+        assert!(error.to_string().contains("write the file again"), "{error}");
+    }
+    assert!(!path.exists());
+    // A version behind it does not wait, and ends it.
+    assert!(put(&area, &path, b"again").durable().is_set());
+    area.drain(&quiet).unwrap();
+    assert!(area.items().unwrap().is_empty() && area.wait_for(&path, LIMIT, &|| true).unwrap());
+    assert_eq!(fs::read(&path).unwrap(), b"again");
+}

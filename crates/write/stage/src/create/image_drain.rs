@@ -84,6 +84,10 @@ impl DrainTask for ImageState {
         match inner.phase {
             ImagePhase::Open | ImagePhase::Settled => Polled::Settled,
             ImagePhase::Staging | ImagePhase::Working => Polled::Busy,
+            _ if inner.is_lost && self.lineage.has_later(inner.journal.sealed_ns) => {
+                inner.phase = ImagePhase::Working;
+                Polled::Run(Box::new(move |_| state.forget(&mut state.lock())))
+            }
             _ if inner.failure.is_some() => Polled::Idle,
             ImagePhase::Sealed => {
                 inner.phase = ImagePhase::Staging;
@@ -128,7 +132,11 @@ impl DrainTask for ImageState {
     }
 
     fn hurry(&self) {
-        self.lock().failure = None;
+        let mut inner = self.lock();
+        if !inner.is_lost {
+            inner.failure = None;
+        }
+        drop(inner);
         // Files behind one that failed are tried again with it, whichever of them comes first.
         self.lineage.set_failure(None);
     }
@@ -151,7 +159,7 @@ impl ImageState {
             let inner = self.lock();
             (inner.len, inner.held.clone(), inner.temporary.clone())
         };
-        let sync = || -> Result<ImageSums> {
+        let sync = || -> Result<()> {
             if let Some(image) = &self.image {
                 disk::sync_data(image).map_err(Error::from_io)?;
             }
@@ -159,9 +167,11 @@ impl ImageState {
                 disk::sync_data(&**temporary).map_err(Error::from_io)?;
                 self.place.sync_directory()?;
             }
-            sums_of(self.image.as_ref(), len, &held)
+            Ok(())
         };
-        let sums = sync();
+        let synced = sync();
+        let is_lost = synced.is_err();
+        let sums = synced.and_then(|()| sums_of(self.image.as_ref(), len, &held));
         // Should it fail once more, the drain looks.
         let _ = self.see_destination();
         let mut inner = self.lock();
@@ -181,12 +191,23 @@ impl ImageState {
                 }
             }
             Err(error) => {
-                let error = self.at(error);
+                let hint = "the disk may have lost any of its bytes: write the file again";
+                let error = self.at(if is_lost { error.hint(hint) } else { error });
                 inner.phase = ImagePhase::Sealed;
                 inner.failure = Some(error.clone());
+                inner.is_lost = is_lost;
+                if is_lost {
+                    inner.journal.state = ItemState::Failed;
+                    inner.journal.error = Some(error.to_string());
+                    let _ = self.write_journal(&inner, false);
+                }
                 drop(inner);
                 // Those behind it would wait for it.
-                self.lineage.set_failure(Some(error.clone()));
+                if is_lost {
+                    self.lineage.yield_turn(&self.id);
+                } else {
+                    self.lineage.set_failure(Some(error.clone()));
+                }
                 self.staged.set(Err(error.clone()));
                 self.durable.set(Err(error));
             }
@@ -319,8 +340,10 @@ impl ImageState {
             Ok(Publishing::Done) => {
                 inner.temporary = None;
                 self.remove(&mut inner);
+                let sealed_ns = inner.journal.sealed_ns;
                 drop(inner);
                 self.lineage.leave(&self.id);
+                self.lineage.note_published(sealed_ns);
                 count(&self.shared.counters.published_files, 1);
                 self.staged.set(Ok(()));
                 self.durable.set(Ok(()));

@@ -87,6 +87,8 @@ pub(crate) struct ImageInner {
     pub(crate) copied: u64,
     /// Whether the destination could not be looked at when the file was sealed: what it was then is not known.
     pub(crate) is_unseen: bool,
+    /// Whether a disk may have lost bytes of it: the kernel reports a failed write to the first sync behind it, and to no other.
+    pub(crate) is_lost: bool,
     pub(crate) error: Option<Error>,
     pub(crate) failure: Option<Error>,
 }
@@ -106,6 +108,7 @@ impl ImageInner {
             running: 0,
             copied: 0,
             is_unseen: false,
+            is_lost: false,
             error: None,
             failure: None,
         }

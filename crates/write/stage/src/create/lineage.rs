@@ -26,6 +26,8 @@ struct LineageInner {
     /// What the destination may be without that others changed it.
     expected: Vec<Option<FileStamp>>,
     failure: Option<Error>,
+    /// When the newest of the published files was sealed.
+    published_ns: u64,
 }
 
 impl std::fmt::Debug for Lineage {
@@ -91,6 +93,17 @@ impl Lineage {
     /// or find out for themselves.
     pub(crate) fn yield_turn(&self, id: &str) {
         self.lock().members.retain(|member| member.upgrade().is_some_and(|member| member.id() != id));
+    }
+
+    /// Notes that a file that was sealed at `sealed_ns` is published.
+    pub(crate) fn note_published(&self, sealed_ns: u64) {
+        let mut inner = self.lock();
+        inner.published_ns = inner.published_ns.max(sealed_ns);
+    }
+
+    /// Returns whether a file that was sealed after `sealed_ns` is published.
+    pub(crate) fn has_later(&self, sealed_ns: u64) -> bool {
+        self.lock().published_ns > sealed_ns
     }
 
     /// Removes `id`, which is published or given up.

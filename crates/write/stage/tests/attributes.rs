@@ -9,7 +9,7 @@ use std::{
     io::Write,
     ops::ControlFlow,
     os::{
-        fd::BorrowedFd,
+        fd::{AsRawFd, BorrowedFd},
         unix::fs::{OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
@@ -203,6 +203,73 @@ fn at_no_moment_may_more_users_open_a_file_than_in_the_end() {
         assert!(sealed.durable().wait(LIMIT).unwrap());
         assert_eq!(rights(&path), before);
         assert!(watch.borrow().seen.is_empty(), "{:?}", watch.borrow().seen);
+    }
+}
+
+/// Looks at each call before and after it is made, and may refuse it.
+struct Hook<B, A>(B, A);
+
+impl<B, A> Watch for Hook<B, A>
+where
+    B: FnMut(&Call<'_>) -> rustix::io::Result<()>,
+    A: FnMut(&Call<'_>),
+{
+    fn before(&mut self, call: &Call<'_>) -> rustix::io::Result<()> {
+        (self.0)(call)
+    }
+
+    fn after(&mut self, call: &Call<'_>, _: Option<BorrowedFd<'_>>) {
+        (self.1)(call);
+    }
+}
+
+/// Runs `body` while the calls of this thread are looked at.
+fn hooked<T>(
+    before: impl FnMut(&Call<'_>) -> rustix::io::Result<()> + 'static,
+    after: impl FnMut(&Call<'_>) + 'static,
+    body: impl FnOnce() -> T,
+) -> T {
+    disk::watch(Some(Rc::new(RefCell::new(Hook(before, after)))));
+    let done = body();
+    disk::watch(None);
+    done
+}
+
+fn path_of(file: BorrowedFd<'_>) -> PathBuf {
+    fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap()
+}
+
+#[test]
+fn a_file_that_is_made_private_while_its_next_version_is_synced_stays_private() {
+    for is_recovered in [false, true] {
+        let setting = Setting::new();
+        let path = setting.slow.join("file");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let copy = setting.fast.with_file_name("copy");
+        if is_recovered {
+            setting.area.pause();
+            setting.write(&path, b"new secret");
+            assert!(Command::new("cp").arg("-a").arg(&setting.fast).arg(&copy).status().unwrap().success());
+            setting.area.leave();
+        }
+        let destination = path.clone();
+        let make_private = move |call: &Call<'_>| {
+            if let Call::Sync { file } = call
+                && path_of(*file).to_str().unwrap().contains(".file.forebay-")
+            {
+                fs::set_permissions(&destination, Permissions::from_mode(0o600)).unwrap();
+            }
+            Ok(())
+        };
+        hooked(make_private, |_| {}, || {
+            if is_recovered {
+                assert_eq!(recover(&copy, &RecoverOptions::default(), &on).unwrap().finished.len(), 1);
+            } else {
+                assert!(setting.write(&path, b"new secret").durable().is_set());
+            }
+        });
+        assert_eq!((rights(&path).0, fs::read(&path).unwrap()), (0o600, b"new secret".to_vec()));
     }
 }
 

@@ -59,22 +59,57 @@ fn umask() -> u32 {
     umask.and_then(|umask| u32::from_str_radix(umask.trim(), 8).ok()).unwrap_or(0o022)
 }
 
+/// Mode, owner and time of change of a regular file, which is later with each change of its attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dress {
+    file: (u64, u64),
+    mode: u32,
+    owner: (u32, u32),
+    changed: (i64, i128),
+}
+
+impl Dress {
+    fn of(facts: &Stat) -> Self {
+        Self {
+            file: (facts.st_dev, facts.st_ino),
+            mode: facts.st_mode,
+            owner: (facts.st_uid, facts.st_gid),
+            changed: (facts.st_ctime, i128::from(facts.st_ctime_nsec)),
+        }
+    }
+
+    /// Returns the dress of the file at `destination`; nothing where there is no regular file.
+    pub(crate) fn at(destination: &Destination) -> Result<Option<Self>> {
+        match disk::stat_at(destination.directory(), destination.name()) {
+            Ok(facts) => Ok(is_regular(&facts).then(|| Self::of(&facts))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::from_io(error).at(destination.path().display())),
+        }
+    }
+}
+
+fn is_regular(facts: &Stat) -> bool {
+    FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile
+}
+
 /// Gives `file` what the file at `destination` has of owner, access list, extended attributes and mode, as a file that is written
-/// anew keeps them; or the mode of a new file where there is none.
-pub(crate) fn dress(file: &File, destination: &Destination, mode: NewMode) -> Result<()> {
+/// anew keeps them; or the mode of a new file where there is none. Returns what that file looked like before.
+pub(crate) fn dress(file: &File, destination: &Destination, mode: NewMode) -> Result<Option<Dress>> {
     let at = |error: io::Error| Error::from_io(error).at(destination.path().display());
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
     match disk::open_at(destination.directory(), destination.name(), flags, Mode::empty()) {
         Ok(old) => {
             let facts = disk::stat(&old).map_err(at)?;
-            if FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile {
-                return dress_like(file, &old, &facts).map_err(at);
+            if is_regular(&facts) {
+                dress_like(file, &old, &facts).map_err(at)?;
+                return Ok(Some(Dress::of(&facts)));
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(at(error)),
     }
-    dress_as_new(file, destination, mode)
+    dress_as_new(file, destination, mode)?;
+    Ok(None)
 }
 
 /// Gives `file`, which is for its owner alone or has the mode of a new file already, the mode of a new file.

@@ -19,7 +19,7 @@ use crate::{
     create::{
         image_manifest::ImageSums,
         image_state::{ImageInner, ImagePhase, ImageState, create_temporary},
-        image_sums::{complete, of_stretch, read_verified, stretches, sums_of},
+        image_sums::{complete, of_stretch, read_verified, renew_dress, stretches, sums_of},
         lineage::Successor,
         pointer,
         publication::{self, PublishOrder, PublishTurn},
@@ -361,7 +361,7 @@ impl ImageState {
         let journal = self.lock().journal.clone();
         let Some(name) = journal.temporary() else { return Ok(Publishing::Done) };
         count(&self.shared.counters.destination_syncs, 1);
-        complete(temporary, image, &self.place, &journal)?;
+        let replaced = complete(temporary, image, &self.place, &journal)?;
         let area = self.shared.room.area();
         let turn = PublishTurn::take(area, &self.destination)?;
         let is_new = match self.order()? {
@@ -374,6 +374,7 @@ impl ImageState {
             Some(PublishOrder::Changed) => return Err(changed_by_others()),
             None => return Ok(Publishing::Later),
         };
+        renew_dress(temporary, &self.place, &journal, replaced)?;
         let stamp = FileStamp::of(temporary)?;
         {
             let mut inner = self.lock();

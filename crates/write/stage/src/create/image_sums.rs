@@ -8,13 +8,16 @@ use forebay_scratch::disk;
 use crate::{
     area::drainers::SUM_BLOCK,
     create::{
-        attributes::{dress, dress_as_new},
+        attributes::{Dress, dress, dress_as_new},
         destination::Destination,
         image_manifest::ImageSums,
     },
     on_disk::{journal::Journal, stamp::FileStamp},
     range_set::RangeSet,
 };
+
+/// How often metadata that changes while it is copied is copied again.
+const DRESS_LOOKS: usize = 3;
 
 /// Adds bytes that lie in order into the checksum of each block.
 #[derive(Debug, Default)]
@@ -119,19 +122,21 @@ pub(crate) fn of_stretch(image: &ImageSums, (start, end): (u64, u64)) -> ImageSu
     ImageSums { len: image.len, held, sums: image.sums[first..last].to_vec() }
 }
 
-/// Gives a temporary file that is copied its length and metadata, syncs it and looks at it once more.
+/// Gives a temporary file that is copied its length and metadata, syncs it and looks at it once more. Returns what the file that it
+/// replaces looked like.
 pub(crate) fn complete(
     temporary: &File,
     image: &ImageSums,
     place: &Destination,
     journal: &Journal,
-) -> Result<()> {
+) -> Result<Option<Dress>> {
     disk::set_len(temporary, image.len).map_err(Error::from_io)?;
-    if journal.is_program_image {
+    let replaced = if journal.is_program_image {
         dress_as_new(temporary, place, journal.new_mode())?;
+        None
     } else {
-        dress(temporary, place, journal.new_mode())?;
-    }
+        dress(temporary, place, journal.new_mode())?
+    };
     disk::sync_all(temporary).map_err(Error::from_io)?;
     let found = FileStamp::of(temporary)?;
     if found.len != image.len {
@@ -142,6 +147,27 @@ pub(crate) fn complete(
         for stretch in stretches(image, 1 << 20) {
             read_verified(temporary, image, stretch, &mut buffer, |_, _| Ok(()))?;
         }
+    }
+    Ok(replaced)
+}
+
+/// Gives a temporary file that is complete the metadata of the file at `place` again, as long as that changes: it was `replaced` before.
+/// To be called in the turn of the publication.
+pub(crate) fn renew_dress(
+    temporary: &File,
+    place: &Destination,
+    journal: &Journal,
+    mut replaced: Option<Dress>,
+) -> Result<()> {
+    if journal.is_program_image {
+        return Ok(());
+    }
+    for _ in 0..DRESS_LOOKS {
+        if Dress::at(place)? == replaced {
+            break;
+        }
+        replaced = dress(temporary, place, journal.new_mode())?;
+        disk::sync_all(temporary).map_err(Error::from_io)?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::{
         destination::{Destination, temporary_name},
         image_manifest::ImageSums,
         image_state::{create_temporary, open_image},
-        image_sums::{complete, read_verified, stretches, sums_of},
+        image_sums::{complete, read_verified, renew_dress, stretches, sums_of},
         pointer,
         publication::{self, PublishOrder, PublishTurn},
     },
@@ -161,8 +161,7 @@ fn publish(
         sealed => seal_anew(recovery, journal, &held, sealed)?,
     };
     let file = copy(recovery, journal, place, &image, &held)?;
-    complete(&file, &image, place, journal)?;
-    let stamp = FileStamp::of(&file)?;
+    let replaced = complete(&file, &image, place, journal)?;
     let turn = PublishTurn::take(Some(recovery.area), place.path())?;
     // Others may have published theirs meanwhile.
     let is_new = match publication::order(Some(recovery.area), place, journal)? {
@@ -170,6 +169,8 @@ fn publish(
         _ if recovery.is_forced => false,
         _ => return Err(recovery.changed("was changed by others since")),
     };
+    renew_dress(&file, place, journal, replaced)?;
+    let stamp = FileStamp::of(&file)?;
     journal.published = Some(stamp);
     journal.expected.push(Some(stamp));
     write_journal(recovery.folder, recovery.id, journal, true)?;

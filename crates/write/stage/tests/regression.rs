@@ -206,3 +206,18 @@ fn an_area_that_cannot_be_used_lets_all_writes_through_and_warns_once() {
         fs::remove_file(&new).unwrap();
     }
 }
+
+#[test]
+fn without_an_area_a_file_is_staged_when_it_is_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let none = AreaSettings { quota: 0, free_floor: 0, start_paused: true, ..AreaSettings::memory() };
+    let area = Area::open(AreaSettings { drainers: 0, ..none }).unwrap();
+    let file = area.create(&path, StageOptions::default()).unwrap();
+    file.write_at(0, b"bytes").unwrap();
+    let sealed = file.seal().unwrap();
+    assert!(!sealed.staged().is_set() && !sealed.durable().is_set(), "a kill loses it");
+    area.drain(&quiet).unwrap();
+    assert!(sealed.staged().is_set() && sealed.durable().is_set());
+    assert_eq!(fs::read(&path).unwrap(), b"bytes");
+}

@@ -153,6 +153,11 @@ impl ProcessRoom {
         matches!(self.place, RoomPlace::Memory)
     }
 
+    /// Whether it is memory of this process that has room for bytes. Without a quota it stands for no area: all goes straight through.
+    pub(crate) fn holds_memory(&self) -> bool {
+        self.is_memory() && self.quota > 0
+    }
+
     /// Which start of the machine this is.
     pub(crate) fn boot(&self) -> String {
         self.folder().map_or(String::new(), |folder| folder.boot.clone())

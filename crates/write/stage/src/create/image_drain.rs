@@ -183,7 +183,7 @@ impl ImageState {
                 inner.phase = ImagePhase::Staged;
                 // Without a journal, as in an area that has no room or cannot be used, it is staged when it is durable.
                 let is_journalled = inner.is_journalled && self.write_journal(&inner, true).is_ok();
-                let is_staged = is_journalled || self.shared.room.is_memory();
+                let is_staged = is_journalled || self.shared.room.holds_memory();
                 inner.is_journalled = is_journalled;
                 drop(inner);
                 if is_staged {

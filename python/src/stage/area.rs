@@ -1,17 +1,13 @@
 //! A staging area, as Python uses it.
 
 use std::{
-    fs,
     os::fd::IntoRawFd,
     path::PathBuf,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
-use forebay::{
-    Error,
-    stage::{Area, AreaPlace, ItemStatus, StageOptions, StageStats},
-};
+use forebay::stage::{Area, AreaPlace, ItemStatus, StageOptions, StageStats};
 use pyo3::prelude::*;
 
 use crate::{
@@ -42,9 +38,7 @@ impl RawArea {
     fn new(py: Python<'_>, settings: Plain<AreaDescription>) -> PyResult<Self> {
         let settings = settings.0.settings();
         let area = interruptible(py, move || {
-            if let AreaPlace::Folder(folder) = &settings.place {
-                fs::create_dir_all(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
-            }
+            settings.make_folder()?;
             Area::open(settings.clone())
         })?;
         show_warnings(py)?;

@@ -1,7 +1,6 @@
 //! Staged writes: new files that land on a fast tier and reach their destination behind the program.
 
 use std::{
-    fs,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
     time::Duration,
 };
@@ -9,7 +8,7 @@ use std::{
 use forebay::{
     Error, Result, Settings,
     config::Overrides,
-    stage::{Area, AreaPlace, AreaSettings, Completion, Sealed, StageOptions, StagedFile},
+    stage::{Area, AreaSettings, Completion, Sealed, StageOptions, StagedFile},
 };
 
 use crate::{
@@ -45,9 +44,7 @@ impl StageHandle {
         let configured = Settings::load(&overrides)?.config.stage.area()?;
         let none = || AreaSettings { quota: 0, free_floor: 0, ..AreaSettings::memory() };
         let settings = configured.unwrap_or_else(none);
-        if let AreaPlace::Folder(folder) = &settings.place {
-            fs::create_dir_all(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
-        }
+        settings.make_folder()?;
         Ok(Self { area: Area::open(settings)? })
     }
 }

@@ -5,7 +5,7 @@
 use std::{
     fs::{self, Metadata},
     ops::ControlFlow,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak},
 };
@@ -13,7 +13,7 @@ use std::{
 use forebay_config::{PluginSettings, tiered};
 use forebay_process::{Error, Owned, PerProcess, Result, WarnOnce, guard};
 use forebay_source::FileOrigin;
-use forebay_stage::{Area, AreaPlace, AreaSettings, CloseWhen, RedoFile};
+use forebay_stage::{Area, AreaSettings, CloseWhen, RedoFile};
 use forebay_tier::Tiered;
 
 use crate::forked_child::is_forked_child;
@@ -135,10 +135,7 @@ fn open_area() -> Option<Arc<Area>> {
         return None;
     }
     let opened = config.stage.area().and_then(|area| {
-        if let Some(AreaSettings { place: AreaPlace::Folder(folder), .. }) = &area {
-            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            made.map_err(|error| Error::from_io(error).at(folder.display()))?;
-        }
+        area.as_ref().map_or(Ok(()), AreaSettings::make_folder)?;
         area.map(Area::open).transpose()
     });
     opened.unwrap_or_else(|error| {

@@ -420,3 +420,22 @@ fn a_file_whose_sync_failed_is_never_published_from_what_the_disk_has_left() {
     assert!(area.items().unwrap().is_empty() && area.wait_for(&path, LIMIT, &|| true).unwrap());
     assert_eq!(fs::read(&path).unwrap(), b"again");
 }
+
+#[test]
+fn the_names_of_all_folders_that_are_made_for_an_area_are_synced() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let settings = AreaSettings::folder(root.join("nvme/job/fast"));
+    let synced = Rc::new(RefCell::new(Vec::new()));
+    let out = Rc::clone(&synced);
+    let note = move |call: &Call<'_>| {
+        if let Call::Sync { file } = call {
+            out.borrow_mut().push(fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap());
+        }
+        Ok(())
+    };
+    hooked(note, || settings.make_folder().unwrap());
+    for above in [root.clone(), root.join("nvme"), root.join("nvme/job")] {
+        assert!(synced.borrow().contains(&above), "{above:?} is not among {synced:?}");
+    }
+}

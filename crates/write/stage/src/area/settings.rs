@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use forebay_process::{Error, Result};
+use forebay_scratch::disk;
+
 /// Where a staging area lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AreaPlace {
@@ -52,6 +55,17 @@ impl AreaSettings {
     /// An area in memory.
     pub fn memory() -> Self {
         Self::new(AreaPlace::Memory)
+    }
+
+    /// Makes the folder that it lies in, with those above it, and syncs the names of those that it makes: without them a power loss
+    /// would take all that is synced there.
+    pub fn make_folder(&self) -> Result<()> {
+        match &self.place {
+            AreaPlace::Folder(folder) => {
+                disk::make_directories(folder).map_err(|error| Error::from_io(error).at(folder.display()))
+            }
+            AreaPlace::Memory => Ok(()),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
     rc::Rc,
     sync::Arc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use forebay_scratch::disk::{self, Call, Watch};
@@ -438,4 +438,28 @@ fn the_names_of_all_folders_that_are_made_for_an_area_are_synced() {
     for above in [root.clone(), root.join("nvme"), root.join("nvme/job")] {
         assert!(synced.borrow().contains(&above), "{above:?} is not among {synced:?}");
     }
+}
+
+#[test]
+fn a_stopped_process_that_holds_the_lock_of_the_area_is_waited_for_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fast, path) = (folder.path().join("fast"), folder.path().join("file"));
+    let area = area(&fast, 64 << 20);
+    let file = area.create(&path, StageOptions::default()).unwrap();
+    file.write_at(0, b"x").unwrap();
+    let found = Command::new("find").arg(&fast).args(["-maxdepth", "2", "-name", "lock"]).output().unwrap();
+    let lock = opened(Path::new(String::from_utf8(found.stdout).unwrap().trim()));
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let began = Instant::now();
+    for index in 0..5 {
+        file.write_at(index * (8 << 20), &[1; 8 << 20]).unwrap();
+    }
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+    assert!(area.stats().passed_through_bytes > 0);
+    // It goes on: the area has room again.
+    drop(lock);
+    let before = area.stats().passed_through_bytes;
+    file.write_at(40 << 20, &[1; 1 << 20]).unwrap();
+    assert_eq!(area.stats().passed_through_bytes, before);
+    file.abandon();
 }

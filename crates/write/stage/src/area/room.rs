@@ -21,7 +21,10 @@ use std::{
     fs::File,
     os::fd::AsFd,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -50,8 +53,11 @@ pub(crate) const ALIVE: &str = "alive";
 pub(crate) const PAUSED: &str = "paused";
 pub(crate) const HURRY: &str = "hurry";
 const LOCK: &str = "lock";
-/// Another process holds the lock for a few system calls; where it is held for longer, the area counts as full.
+/// Another process holds the lock for a few system calls; where it is held for longer, as by one that was stopped, the area counts as
+/// full.
 const LOCK_LIMIT: Duration = Duration::from_secs(5);
+/// How long the lock is waited for while its holder seems to be stopped.
+const STOPPED_LIMIT: Duration = Duration::from_millis(2);
 /// How long to wait for the folder of this process, whose name nobody else has.
 const OPEN_LIMIT: Duration = Duration::from_secs(10);
 
@@ -83,6 +89,8 @@ struct RoomFolder {
     usage: File,
     alive: File,
     boot: String,
+    /// Whether the last wait for the lock of the area was in vain.
+    is_lock_stuck: AtomicBool,
 }
 
 /// The folder of the area in `folder`, which is not made where there is none.
@@ -307,12 +315,15 @@ impl RoomFolder {
         // What is synced in the folder is lost with the folder's name.
         sync_folder(&area)?;
         disk::sync_name_of(area.path()).map_err(|error| Error::from_io(error).at(area.path().display()))?;
-        Ok(Self { area, _lock: lock, own, usage, alive, boot })
+        Ok(Self { area, _lock: lock, own, usage, alive, boot, is_lock_stuck: AtomicBool::new(false) })
     }
 
     fn reserve(&self, reserved: u64, bytes: u64, quota: u64, free_floor: u64) -> bool {
         let Ok(lock) = self.area.open_or_create(LOCK) else { return false };
-        if lock_within(&lock, LockMode::Exclusive, LOCK_LIMIT).is_err() {
+        let limit = if self.is_lock_stuck.load(Relaxed) { STOPPED_LIMIT } else { LOCK_LIMIT };
+        let is_stuck = lock_within(&lock, LockMode::Exclusive, limit).is_err();
+        self.is_lock_stuck.store(is_stuck, Relaxed);
+        if is_stuck {
             return false;
         }
         let has_quota = || total_usage(&self.area).checked_add(bytes).is_some_and(|total| total <= quota);

@@ -16,6 +16,7 @@ use std::{
     process::Command,
     rc::Rc,
     sync::Arc,
+    thread,
     time::Duration,
 };
 
@@ -23,7 +24,9 @@ use forebay_scratch::disk::{self, Call, Watch};
 use forebay_stage::{
     Area, AreaSettings, DrainProgress, RecoverOptions, Sealed, StageOptions, StagedFile, recover,
 };
-use rustix::fs::XattrFlags;
+use rustix::{
+    fs::{Gid, Uid, XattrFlags},
+};
 use tempfile::TempDir;
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(60));
@@ -271,6 +274,63 @@ fn a_file_that_is_made_private_while_its_next_version_is_synced_stays_private() 
         });
         assert_eq!((rights(&path).0, fs::read(&path).unwrap()), (0o600, b"new secret".to_vec()));
     }
+}
+
+/// Runs `body` as another user, in a thread of its own; false where this user may not.
+fn as_user(user: u32, body: impl FnOnce() + Send + 'static) -> bool {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("only root becomes another user: nothing is tested");
+        return false;
+    }
+    let run = thread::spawn(move || {
+        // Of this thread alone.
+        rustix::thread::set_thread_groups(&[]).unwrap();
+        let group = Gid::from_raw(user);
+        rustix::thread::set_thread_res_gid(group, group, group).unwrap();
+        let user = Uid::from_raw(user);
+        rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+        body();
+    });
+    run.join().unwrap();
+    true
+}
+
+/// Directories in which every user may make files.
+fn open_to_all(setting: &Setting, slow_mode: u32) -> PathBuf {
+    let fast = setting.fast.with_file_name("theirs");
+    fs::create_dir(&fast).unwrap();
+    let root = setting.slow.parent().unwrap();
+    for (path, mode) in [(root, 0o755), (&setting.slow, slow_mode), (&fast, 0o1777)] {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    fast
+}
+
+const NOBODY: u32 = 65534;
+
+#[test]
+fn the_rights_of_a_group_are_at_no_moment_those_of_the_group_of_another_writer() {
+    let setting = Setting::new();
+    let fast = open_to_all(&setting, 0o777);
+    let path = setting.slow.join("file");
+    fs::write(&path, "old").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
+    let entries =
+        [(OWNER, 6, NONE), (USER, 6, NOBODY), (GROUP, 6, NONE), (MASK, 6, NONE), (OTHERS, 0, NONE)];
+    if !set_list(&path, ACCESS_LIST, &entries) {
+        return;
+    }
+    as_user(NOBODY, move || {
+        let area = open_area(&fast);
+        // What the owner may is for its owner in the end as well.
+        let watch = Rc::new(RefCell::new(Widest { allowed: 0o600, seen: Vec::new() }));
+        disk::watch(Some(Rc::clone(&watch) as _));
+        let sealed = seal(area.create(&path, StageOptions::default()).unwrap(), b"private");
+        disk::watch(None);
+        assert!(sealed.durable().wait(LIMIT).unwrap());
+        assert_eq!(rights(&path).0, 0o600);
+        assert!(watch.borrow().seen.is_empty(), "{:?}", watch.borrow().seen);
+    });
 }
 
 #[test]

@@ -24,6 +24,9 @@ pub(crate) const PRIVATE: u32 = 0o600;
 /// What the kernel clears in the mode of a file that is written to.
 const SET_ID_BITS: u32 = 0o6000;
 const GROUP_BITS: u32 = 0o070;
+/// Tags of the entries of an access list for the group of the file, and for the most that groups and named users may.
+const GROUP_ENTRY: u16 = 0x04;
+const MASK_ENTRY: u16 = 0x10;
 
 /// The mode that a new file is to have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,11 +131,12 @@ fn dress_like(file: &File, old: impl AsFd, facts: &Stat) -> io::Result<()> {
         disk::set_mode(file, Mode::from_bits_truncate(PRIVATE))?;
     }
     give_to(file, (facts.st_uid, facts.st_gid))?;
-    let list = copy_attributes(old, file)?;
+    // The rights of another group are not for ours.
+    let is_of_other_group = disk::stat(file)?.st_gid != facts.st_gid;
+    let list = copy_attributes(old, file, is_of_other_group)?;
     let mode = facts.st_mode & 0o7777 & !SET_ID_BITS;
-    // The group's bits of a file with a list are the most that the list grants, not what the group may; and those of another group
-    // are not for ours.
-    let is_narrowed = list == ListCopy::Refused || disk::stat(file)?.st_gid != facts.st_gid;
+    // The group's bits of a file with a list are the most that the list grants, not what the group may.
+    let is_narrowed = list == ListCopy::Refused || is_of_other_group;
     let mode = if is_narrowed { mode & !GROUP_BITS } else { mode };
     disk::set_mode(file, Mode::from_bits_truncate(mode))
 }
@@ -166,8 +170,9 @@ enum ListCopy {
 }
 
 /// Copies the access list and the extended attributes of `from`; what this user or the file system does not allow is left out, and so
-/// are capabilities, which no written file keeps.
-fn copy_attributes(from: impl AsFd, to: &File) -> io::Result<ListCopy> {
+/// are capabilities, which no written file keeps. With `is_of_other_group` the list grants nothing to groups and named users from the
+/// first moment on.
+fn copy_attributes(from: impl AsFd, to: &File, is_of_other_group: bool) -> io::Result<ListCopy> {
     // Attributes are not read through a descriptor that was opened with `O_PATH`.
     let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&from.as_fd()));
     let from = std::path::Path::new(&link);
@@ -184,7 +189,12 @@ fn copy_attributes(from: impl AsFd, to: &File) -> io::Result<ListCopy> {
     let mut list = ListCopy::None;
     for name in names.iter().filter(|name| *name != CAPABILITIES) {
         let copied = match disk::path_xattr(from, name, MOST_XATTR_BYTES) {
-            Ok(Some(value)) => disk::set_xattr(to, name, &value),
+            Ok(Some(mut value)) => {
+                if name == ACCESS_LIST && is_of_other_group {
+                    narrow(&mut value);
+                }
+                disk::set_xattr(to, name, &value)
+            }
             Ok(None) => continue,
             Err(error) => Err(error),
         };
@@ -198,6 +208,16 @@ fn copy_attributes(from: impl AsFd, to: &File) -> io::Result<ListCopy> {
         }
     }
     Ok(list)
+}
+
+/// Takes the rights of the group and of the mask out of an access list: a version of four bytes, then tag, rights and user of each entry
+/// in two, two and four.
+fn narrow(list: &mut [u8]) {
+    for entry in list.get_mut(4..).unwrap_or_default().chunks_exact_mut(8) {
+        if [GROUP_ENTRY, MASK_ENTRY].contains(&u16::from_le_bytes([entry[0], entry[1]])) {
+            entry[2..4].fill(0);
+        }
+    }
 }
 
 /// True where a file system has no such attribute, or none at all.

@@ -463,3 +463,21 @@ fn a_stopped_process_that_holds_the_lock_of_the_area_is_waited_for_once() {
     assert_eq!(area.stats().passed_through_bytes, before);
     file.abandon();
 }
+
+#[test]
+fn a_published_file_that_was_removed_does_not_come_back_with_the_next_try() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow = folder.path().canonicalize().unwrap().join("slow");
+    fs::create_dir(&slow).unwrap();
+    let path = slow.join("file");
+    let area = alone(&folder.path().join("fast"), false);
+    let directory = slow.to_str().unwrap().to_owned();
+    let fail = move |call: &Call<'_>| {
+        if syncs(call, &directory) { Err(rustix::io::Errno::IO) } else { Ok(()) }
+    };
+    let sealed = hooked(fail, || put(&area, &path, b"bytes"));
+    assert!(path.exists() && sealed.durable().error().is_some());
+    fs::remove_file(&path).unwrap();
+    area.drain(&quiet).unwrap();
+    assert!(sealed.durable().is_set() && !path.exists());
+}

@@ -238,9 +238,12 @@ impl ImageState {
             let error = self.at(error);
             return self.fail(&mut self.lock(), error);
         }
-        let journal = self.lock().journal.clone();
-        // An earlier try failed behind the rename: what has its place is not touched again.
-        if journal.is_published(&self.place).is_ok_and(|is_published| is_published) {
+        let (journal, is_renamed) = {
+            let inner = self.lock();
+            (inner.journal.clone(), inner.is_renamed)
+        };
+        // An earlier try failed behind the rename: what has its place is not touched again, whoever put it there since.
+        if is_renamed || journal.is_published(&self.place).is_ok_and(|is_published| is_published) {
             // Where a hard link gave the file its name, the other name may be left.
             let removed = journal.temporary().map_or(Ok(()), |name| self.place.remove(name));
             let synced = removed.and_then(|()| self.place.sync_directory());
@@ -389,6 +392,7 @@ impl ImageState {
             Some(code) if is_new && code == Errno::EXIST.raw_os_error() => changed_by_others(),
             _ => error,
         })?;
+        self.lock().is_renamed = true;
         drop(turn);
         self.place.sync_directory()?;
         self.point(&journal)

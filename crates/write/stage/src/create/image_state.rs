@@ -89,6 +89,8 @@ pub(crate) struct ImageInner {
     pub(crate) is_unseen: bool,
     /// Whether a disk may have lost bytes of it: the kernel reports a failed write to the first sync behind it, and to no other.
     pub(crate) is_lost: bool,
+    /// Whether the file had its name: who removed it since does not get it back.
+    pub(crate) is_renamed: bool,
     pub(crate) error: Option<Error>,
     pub(crate) failure: Option<Error>,
 }
@@ -109,6 +111,7 @@ impl ImageInner {
             copied: 0,
             is_unseen: false,
             is_lost: false,
+            is_renamed: false,
             error: None,
             failure: None,
         }

@@ -20,6 +20,7 @@ use std::{
     time::Duration,
 };
 
+use forebay_process::ErrorKind;
 use forebay_scratch::disk::{self, Call, Watch};
 use forebay_stage::{
     Area, AreaSettings, DrainProgress, RecoverOptions, Sealed, StageOptions, StagedFile, recover,
@@ -331,6 +332,60 @@ fn the_rights_of_a_group_are_at_no_moment_those_of_the_group_of_another_writer()
         assert_eq!(rights(&path).0, 0o600);
         assert!(watch.borrow().seen.is_empty(), "{:?}", watch.borrow().seen);
     });
+}
+
+#[test]
+fn a_file_of_another_user_in_a_sticky_directory_is_refused_when_it_is_opened() {
+    let setting = Setting::new();
+    let fast = open_to_all(&setting, 0o1777);
+    let path = setting.slow.join("file");
+    fs::write(&path, "old").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+    as_user(NOBODY, move || {
+        assert!(OpenOptions::new().write(true).open(&path).is_ok(), "a plain write works");
+        let area = open_area(&fast);
+        let error = area.create(&path, StageOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        let own = path.with_file_name("own");
+        for bytes in [b"one", b"two"] {
+            let sealed = seal(area.create(&own, StageOptions::default()).unwrap(), bytes);
+            assert!(sealed.durable().is_set());
+        }
+    });
+}
+
+/// The variable by which the test below runs itself in a user namespace, for the file in it.
+const IN_NAMESPACE: &str = "FOREBAY_TEST_UNMAPPED_FILE";
+
+#[test]
+fn a_file_of_an_owner_without_a_number_in_this_user_namespace_is_replaced() {
+    let name = "a_file_of_an_owner_without_a_number_in_this_user_namespace_is_replaced";
+    if let Some(path) = std::env::var_os(IN_NAMESPACE) {
+        let setting = Setting::new();
+        let sealed = setting.write(Path::new(&path), b"new");
+        assert!(sealed.durable().is_set(), "{:?}", sealed.durable().error());
+        return;
+    }
+    let setting = Setting::new();
+    let path = setting.slow.join("file");
+    fs::write(&path, "old").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+    let is_given = std::os::unix::fs::chown(&path, Some(1000), None).is_ok();
+    let works = Command::new("unshare").args(["-U", "-r", "true"]).status();
+    if !is_given || !works.is_ok_and(|status| status.success()) {
+        eprintln!("there are no user namespaces here: nothing is tested");
+        return;
+    }
+    let program = std::env::current_exe().unwrap();
+    let run = Command::new("unshare")
+        .args(["-U", "-r"])
+        .arg(program)
+        .args(["--exact", name])
+        .env(IN_NAMESPACE, &path)
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+    assert_eq!(fs::read(&path).unwrap(), b"new");
 }
 
 #[test]

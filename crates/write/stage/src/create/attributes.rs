@@ -149,14 +149,17 @@ fn give_to(file: &File, (owner, group): (u32, u32)) -> io::Result<()> {
     }
     let (owner, group) = (Uid::from_raw(owner), Gid::from_raw(group));
     match disk::set_owner(file, Some(owner), Some(group)) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            match disk::set_owner(file, None, Some(group)) {
-                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => Err(error),
-                _ => Ok(()),
-            }
-        }
+        Err(error) if is_not_given(&error) => match disk::set_owner(file, None, Some(group)) {
+            Err(error) if !is_not_given(&error) => Err(error),
+            _ => Ok(()),
+        },
         given => given,
     }
+}
+
+/// True where this user may not give a file to an owner, or where the owner has no number in this user namespace.
+fn is_not_given(error: &io::Error) -> bool {
+    [io::ErrorKind::PermissionDenied, io::ErrorKind::InvalidInput].contains(&error.kind())
 }
 
 /// What became of an access list.

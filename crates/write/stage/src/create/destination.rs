@@ -16,7 +16,7 @@ use std::{
 use forebay_process::{Error, ErrorKind, Result, descriptors::retry_when_exhausted};
 use forebay_scratch::{disk, nonce};
 use rustix::{
-    fs::{Access, CWD, FileType, Mode, OFlags},
+    fs::{Access, CWD, FileType, Mode, OFlags, Stat},
     io::Errno,
 };
 
@@ -100,11 +100,28 @@ pub(crate) fn check(destination: &Path) -> Result<()> {
             let error = Error::invalid("is not a regular file").hint("write to it without staging");
             return Err(error.at(destination.display()));
         }
-        Ok(_) => disk::check_access(destination, Access::WRITE_OK).map_err(at)?,
+        Ok(stat) => {
+            disk::check_access(destination, Access::WRITE_OK).map_err(at)?;
+            check_sticky(destination, &stat)?;
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(at(error)),
     }
     disk::check_access(directory_of(destination), Access::WRITE_OK | Access::EXEC_OK).map_err(at)
+}
+
+/// Refuses a file of another user in a directory where each user replaces only files of their own.
+fn check_sticky(destination: &Path, stat: &Stat) -> Result<()> {
+    let directory =
+        disk::stat_path(directory_of(destination)).map_err(|error| Error::from_io(error).at(destination.display()))?;
+    let user = rustix::process::geteuid();
+    let is_sticky = Mode::from_bits_truncate(directory.st_mode).contains(Mode::SVTX);
+    let is_own = [stat.st_uid, directory.st_uid].contains(&user.as_raw());
+    if !is_sticky || is_own || user.is_root() {
+        return Ok(());
+    }
+    let error = Error::new(ErrorKind::Denied, "belongs to another user, whose files cannot be replaced in this directory");
+    Err(error.hint("write to it without staging").at(destination.display()))
 }
 
 /// Returns a name beside `destination` that nothing has.

@@ -447,6 +447,20 @@ fn a_name_that_was_taken_exclusively_is_free_again_when_the_file_is_given_up() {
 }
 
 #[test]
+fn links_in_a_row_that_lead_nowhere_yet_are_all_followed() {
+    let setting = Setting::new();
+    fs::create_dir(setting.slow.join("deep")).unwrap();
+    for (link, target) in [("one", "deep/two"), ("deep/two", "../three"), ("three", "real")] {
+        std::os::unix::fs::symlink(target, setting.slow.join(link)).unwrap();
+    }
+    assert!(setting.write(&setting.slow.join("one"), b"bytes").durable().is_set());
+    assert_eq!(fs::read(setting.slow.join("real")).unwrap(), b"bytes");
+    for link in ["one", "deep/two", "three"] {
+        assert!(fs::symlink_metadata(setting.slow.join(link)).unwrap().is_symlink());
+    }
+}
+
+#[test]
 fn a_file_goes_to_the_directory_that_it_was_opened_in() {
     let setting = Setting::new();
     let path = setting.slow.join("file");

@@ -25,6 +25,9 @@ use crate::on_disk::stamp::FileStamp;
 /// Names of files have at most 255 bytes; the mark and the number take some.
 const MOST_NAME_BYTES: usize = 200;
 
+/// Links in a row that the kernel follows.
+const MOST_LINKS: usize = 40;
+
 /// What the name of each temporary file at a destination contains.
 pub(crate) const TEMPORARY_MARK: &str = ".forebay-";
 
@@ -65,12 +68,15 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(error)),
         Err(_) => {}
     }
-    // A link that leads nowhere yet: opening it would create what it names.
-    let path = match disk::read_link_at(CWD, path) {
-        Ok(link) => directory_of(path).join(link),
-        Err(error) if is_no_link(&error) => path.to_owned(),
-        Err(error) => return Err(at(error)),
-    };
+    // Links that lead nowhere yet: opening the first would create what the last one names.
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match disk::read_link_at(CWD, &path) {
+            Ok(link) => path = directory_of(&path).join(link),
+            Err(error) if is_no_link(&error) => break,
+            Err(error) => return Err(at(error)),
+        }
+    }
     let name = path.file_name().ok_or_else(|| Error::invalid("names no file").at(path.display()))?;
     Ok(disk::canonicalize(directory_of(&path)).map_err(at)?.join(name))
 }

@@ -461,6 +461,48 @@ fn links_in_a_row_that_lead_nowhere_yet_are_all_followed() {
 }
 
 #[test]
+fn recover_removes_the_empty_file_of_an_exclusive_creation_and_none_of_others() {
+    // The kill comes at each of the calls: others make an empty file then, unless the name is taken.
+    let mut taken = Vec::new();
+    for at in 0.. {
+        let setting = Setting::new();
+        let path = setting.slow.join("file");
+        let (fast, copy) = (setting.fast.clone(), setting.fast.with_file_name("copy"));
+        let (mut calls, killed) = (0, Rc::new(RefCell::new(false)));
+        let out = Rc::clone(&killed);
+        let kill = move |_: &Call<'_>| {
+            calls += 1;
+            if calls == at + 1 {
+                *out.borrow_mut() = true;
+                let status = Command::new("cp").arg("-a").arg(&fast).arg(&copy).status().unwrap();
+                assert!(status.success() || !fast.exists());
+            }
+            // The process is dead from then on.
+            if calls > at { Err(rustix::io::Errno::IO) } else { Ok(()) }
+        };
+        let create = || {
+            let file = setting.area.create(&path, exclusive())?;
+            file.write_at(0, b"x").map(|()| file)
+        };
+        let made = hooked(kill, |_| {}, create);
+        if !*killed.borrow() {
+            drop(made);
+            break;
+        }
+        let is_taken = path.exists();
+        taken.push(is_taken);
+        let others = OpenOptions::new().write(true).create_new(true).open(&path);
+        assert_eq!(others.is_ok(), !is_taken);
+        let copy = setting.fast.with_file_name("copy");
+        let recovered = recover(&copy, &RecoverOptions::default(), &on).unwrap();
+        assert!(recovered.refused.is_empty(), "{recovered:?}");
+        assert_eq!(path.exists(), !is_taken, "killed at call {at}");
+        assert_eq!(fs::read_dir(&setting.slow).unwrap().count(), usize::from(!is_taken));
+    }
+    assert!(taken.contains(&true) && taken.contains(&false), "{taken:?}");
+}
+
+#[test]
 fn a_file_goes_to_the_directory_that_it_was_opened_in() {
     let setting = Setting::new();
     let path = setting.slow.join("file");

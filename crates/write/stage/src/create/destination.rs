@@ -213,26 +213,28 @@ impl Destination {
         Ok(FileStamp { len: 0, modified_ns: 0, ..stamp })
     }
 
-    /// Creates the file itself, empty, where there is none, for an item that was begun at `created_ns`: `EEXIST` where there is one. The
-    /// mode is masked as `open(2)` masks it.
-    pub(crate) fn claim(&self, mode: u32, created_ns: u64) -> Result<FileStamp> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let made = disk::open_at(self.directory(), self.name(), flags, Mode::from_bits_truncate(mode));
-        let file = made.map_err(|error| Error::from_io(error).at(self.path.display()))?;
-        FileStamp::of(&file).map_err(|error| {
-            let _ = self.give_claim_back(None, created_ns);
-            error.at(self.path.display())
-        })
+    /// Creates the file itself, empty, where there is none: `EEXIST` where there is one. It is created as `temporary`, with the mode
+    /// masked as `open(2)` masks it, and told to `note` before it takes the name.
+    pub(crate) fn claim(
+        &self,
+        temporary: &OsStr,
+        mode: u32,
+        note: impl FnOnce(FileStamp),
+    ) -> Result<()> {
+        let file = self.create(temporary, mode)?;
+        let claimed = FileStamp::of(&file)
+            .map(note)
+            .map_err(|error| error.at(self.path.display()))
+            .and_then(|()| self.publish(temporary, true));
+        if claimed.is_err() {
+            let _ = self.remove(temporary);
+        }
+        claimed
     }
 
-    /// Removes the empty file by which an item that was begun at `created_ns` took the name, while it is that: `claim`, where the item came
-    /// to note it, or an empty file that was born since.
-    pub(crate) fn give_claim_back(&self, claim: Option<&FileStamp>, created_ns: u64) -> Result<()> {
-        let Some(now) = self.stamp()? else { return Ok(()) };
-        let is_ours = match claim {
-            Some(claim) => now == *claim,
-            None => now.len == 0 && now.born_ns >= created_ns,
-        };
+    /// Removes the empty file `claim` by which an item took the name, while it has the name and is empty.
+    pub(crate) fn give_claim_back(&self, claim: &FileStamp) -> Result<()> {
+        let is_ours = self.stamp()?.is_some_and(|now| now == *claim);
         if is_ours { self.remove(&self.name) } else { Ok(()) }
     }
 

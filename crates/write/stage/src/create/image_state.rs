@@ -160,6 +160,9 @@ impl ImageState {
         journal.directory = Some(directory);
         journal.set_latest(options.latest.as_deref());
         journal.is_exclusive = options.is_exclusive;
+        // The journal names what a kill leaves before it is there.
+        let temporary = options.is_exclusive.then(|| temporary_name(&destination));
+        journal.set_temporary(temporary.as_deref());
         let room = &shared.room;
         let image = room.create(&image_name(&id)).ok();
         // Without a journal nothing would lead to the image: all goes straight through.
@@ -168,19 +171,21 @@ impl ImageState {
         if !is_journalled {
             room.remove(&image_name(&id));
         }
-        // The journal says so before the name is taken: what a kill leaves of it is given back.
-        if options.is_exclusive {
-            match place.claim(mode.requested, journal.created_ns) {
-                Ok(claim) => journal.claim = Some(claim),
-                Err(error) => {
-                    room.remove_journal(&id);
-                    room.remove(&image_name(&id));
-                    return Err(error);
+        if let Some(temporary) = &temporary {
+            // The journal knows the empty file before that takes the name: what a kill leaves is given back, and nothing of others. Where
+            // the journal cannot say so, a kill leaves it.
+            let note = |claim| {
+                journal.claim = Some(claim);
+                if is_journalled {
+                    let _ = room.write_journal(&id, &journal, false);
                 }
+            };
+            if let Err(error) = place.claim(temporary, mode.requested, note) {
+                room.remove_journal(&id);
+                room.remove(&image_name(&id));
+                return Err(error);
             }
-            if is_journalled {
-                let _ = room.write_journal(&id, &journal, false);
-            }
+            journal.set_temporary(None);
         }
         let inner = Mutex::new(ImageInner::new(journal, is_journalled));
         let (staged, durable) = (Completion::new(), Completion::new());
@@ -400,9 +405,9 @@ impl ImageState {
     pub(crate) fn forget(&self, inner: &mut ImageInner) {
         inner.phase = ImagePhase::Settled;
         let _ = self.remove_temporary(inner);
-        let (claim, created_ns) = (inner.journal.claim, inner.journal.created_ns);
+        let claim = inner.journal.claim;
         // Where the name cannot be given back, the item stays for `recover`.
-        if claim.is_none() || self.place.give_claim_back(claim.as_ref(), created_ns).is_ok() {
+        if claim.is_none_or(|claim| self.place.give_claim_back(&claim).is_ok()) {
             self.remove(inner);
         }
     }

@@ -39,7 +39,7 @@ pub(crate) fn discard_item(folder: &OwnFolder, id: &str, journal: &Journal, is_n
 
 /// Removes what an item has in the directory of its destination: a temporary file, and the name that an exclusive creation took.
 fn remove_beside(journal: &Journal) -> Result<()> {
-    if journal.temporary().is_none() && !journal.is_exclusive {
+    if journal.temporary().is_none() && journal.claim.is_none() {
         return Ok(());
     }
     let place = match Destination::open(&journal.destination()) {
@@ -59,11 +59,8 @@ fn remove_beside(journal: &Journal) -> Result<()> {
     // An earlier try found that its directory was removed.
     let Some(place) = place else { return Ok(()) };
     journal.temporary().map_or(Ok(()), |name| place.remove(name))?;
-    if journal.is_exclusive {
-        place.give_claim_back(journal.claim.as_ref(), journal.created_ns)
-    } else {
-        Ok(())
-    }
+    // An exclusive creation without a note of its claim has not taken the name.
+    journal.claim.map_or(Ok(()), |claim| place.give_claim_back(&claim))
 }
 
 /// Removes an item's files, the journal first: without it the others mean nothing.

@@ -89,6 +89,30 @@ def test_a_save_that_was_begun_earlier_is_not_published_over_a_later_one(tmp_pat
     assert set(os.listdir(tmp_path)) == {".metadata", ".metadata.files", "a2", "b2"}
 
 
+def test_a_save_whose_publication_was_broken_off_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave(tmp_path, "01", ["a1"])
+    assert _checkpoint.publish(tmp_path)
+    leave(tmp_path, "02", ["a2"])
+    replace = os.replace
+
+    def replace_index(source: str, target: str) -> None:
+        if source.endswith(".files"):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replace_index)
+    with pytest.raises(KeyboardInterrupt):
+        _checkpoint.publish(tmp_path)
+    monkeypatch.undo()
+    assert (tmp_path / ".metadata").read_text() == "index 02"
+    assert _checkpoint.publish(tmp_path) and not _checkpoint.publish(tmp_path)
+    assert set(os.listdir(tmp_path)) == {".metadata", ".metadata.files", "a2"}
+    # The next save removes what this one had.
+    leave(tmp_path, "03", ["a3"])
+    assert _checkpoint.publish(tmp_path)
+    assert set(os.listdir(tmp_path)) == {".metadata", ".metadata.files", "a3"}
+
+
 def test_a_save_is_later_than_the_one_in_its_folder_whatever_the_clock_says(tmp_path: Path) -> None:
     ahead = f"{2**62:016x}00000000"
     leave(tmp_path, ahead, [f"__0_{ahead}_0.distcp"])

@@ -42,6 +42,11 @@ class Publication:
         """Where the list of files waits."""
         return os.path.join(self.folder, f"{self.index}.{self.token}.files")
 
+    @property
+    def mark_file(self) -> str:
+        """What is there while the index gets its name, and the list after it: a process may be killed between the two."""
+        return os.path.join(self.folder, f"{self.index}.{self.token}.publishing")
+
     def missing(self, names: list[str]) -> list[str]:
         """Files that are not there yet."""
         there = set(os.listdir(self.folder))
@@ -82,9 +87,10 @@ class Publication:
         if self.is_superseded():
             _remove(self, [name for name in names if name not in previous])
             return
+        open(self.mark_file, "wb").close()
         try:
             os.replace(self.index_file, os.path.join(self.folder, self.index))
-            os.replace(self.list_file, os.path.join(self.folder, f"{self.index}.files"))
+            self._replace_list()
         except FileNotFoundError:
             # Another process did it, or does it right now: the list comes a moment after the index.
             until = time.monotonic() + _POLL_MOST_S
@@ -92,7 +98,26 @@ class Publication:
                 if time.monotonic() > until:
                     raise
                 time.sleep(POLL_S)
+        self._end(names, previous, latest)
+
+    def is_half_published(self) -> bool:
+        """True when a process was killed, or is at it, between the names of the index and of the list."""
+        return os.path.exists(self.mark_file) and not os.path.exists(self.index_file)
+
+    def finish(self, names: list[str], latest: str | None) -> None:
+        """Does the rest for a save that is half published."""
+        previous = _previous(self.folder, self.index)
+        with contextlib.suppress(FileNotFoundError):
+            self._replace_list()
+        self._end(names, previous, latest)
+
+    def _replace_list(self) -> None:
+        os.replace(self.list_file, os.path.join(self.folder, f"{self.index}.files"))
+
+    def _end(self, names: list[str], previous: set[str], latest: str | None) -> None:
         _sync(self.folder)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.mark_file)
         if latest is not None:
             point(latest, self.folder)
         for name in previous - set(names):
@@ -121,6 +146,9 @@ def publish(folder: str | os.PathLike[str], latest: str | os.PathLike[str] | Non
                 _remove(save, [name for name in names if name not in _previous(path, index)])
             elif not save.missing(names):
                 save.publish(names, link)
+                is_published = True
+            elif save.is_half_published():
+                save.finish(names, link)
                 is_published = True
     return is_published
 
@@ -195,7 +223,8 @@ def _previous(folder: str, index: str) -> set[str]:
 
 
 def _remove(save: Publication, names: list[str]) -> None:
-    for name in [*names, os.path.basename(save.index_file), os.path.basename(save.list_file)]:
+    files = [save.index_file, save.list_file, save.mark_file]
+    for name in [*names, *map(os.path.basename, files)]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(save.folder, name))
 

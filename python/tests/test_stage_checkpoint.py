@@ -113,6 +113,16 @@ def test_a_save_whose_publication_was_broken_off_is_finished(tmp_path: Path, mon
     assert set(os.listdir(tmp_path)) == {".metadata", ".metadata.files", "a3"}
 
 
+def test_ranks_that_have_an_index_each_are_all_published(tmp_path: Path) -> None:
+    for rank in range(2):
+        (tmp_path / f"a{rank}").write_text("01")
+        (tmp_path / f"__{rank}.metadata.0{rank}.tmp").write_text("index")
+        (tmp_path / f"__{rank}.metadata.0{rank}.files").write_bytes(_checkpoint.listed([f"a{rank}"], f"0{rank}"))
+    assert _checkpoint.publish(tmp_path) and not _checkpoint.publish(tmp_path)
+    indexes = {f"__{rank}.metadata{ending}" for rank in range(2) for ending in ("", ".files")}
+    assert set(os.listdir(tmp_path)) == indexes | {"a0", "a1"}
+
+
 def test_a_save_is_later_than_the_one_in_its_folder_whatever_the_clock_says(tmp_path: Path) -> None:
     ahead = f"{2**62:016x}00000000"
     leave(tmp_path, ahead, [f"__0_{ahead}_0.distcp"])

@@ -137,8 +137,9 @@ def publish(folder: str | os.PathLike[str], latest: str | os.PathLike[str] | Non
     for name in sorted(os.listdir(path)):
         if found := re.fullmatch(r"(.*\.metadata)\.([0-9a-f]+)\.files", name):
             waiting.setdefault(found[1], []).append(found[2])
-    is_published = False
+    is_any_published = False
     for index, tokens in waiting.items():
+        is_published = False
         for token in reversed(tokens):
             save = Publication(path, index, token)
             names = _names(save.list_file)
@@ -150,7 +151,8 @@ def publish(folder: str | os.PathLike[str], latest: str | os.PathLike[str] | Non
             elif save.is_half_published():
                 save.finish(names, link)
                 is_published = True
-    return is_published
+        is_any_published |= is_published
+    return is_any_published
 
 
 def point(link: str, target: str) -> None:

@@ -389,6 +389,24 @@ fn a_file_of_an_owner_without_a_number_in_this_user_namespace_is_replaced() {
 }
 
 #[test]
+fn a_temporary_file_is_for_its_owner_alone_also_where_nothing_was_there_yet() {
+    let setting = Setting::new();
+    let path = setting.slow.join("file");
+    let settings = AreaSettings { free_floor: 0, quota: 600, drainers: 0, ..AreaSettings::folder(&setting.fast) };
+    let area = Area::open(settings).unwrap();
+    let file = area.create(&path, StageOptions::default()).unwrap();
+    file.write_at(0, &[b's'; 5000]).unwrap();
+    let names: Vec<_> = fs::read_dir(&setting.slow).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(names.len(), 1, "it went straight there");
+    assert_eq!(rights(&names[0]).0, 0o600);
+    // Another version comes first, and is made private.
+    fs::write(&path, "old").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    assert!(file.seal().unwrap().durable().is_set());
+    assert_eq!(rights(&path).0, 0o600);
+}
+
+#[test]
 fn capabilities_and_set_id_bits_do_not_pass_to_other_bytes() {
     let setting = Setting::new();
     let path = setting.slow.join("program");

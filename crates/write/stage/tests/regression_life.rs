@@ -481,3 +481,23 @@ fn a_published_file_that_was_removed_does_not_come_back_with_the_next_try() {
     area.drain(&quiet).unwrap();
     assert!(sealed.durable().is_set() && !path.exists());
 }
+
+#[test]
+fn a_temporary_file_that_could_not_be_removed_is_removed_by_the_next_try() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow = folder.path().join("slow");
+    fs::create_dir(&slow).unwrap();
+    let path = slow.join("file");
+    let area = alone(&folder.path().join("fast"), false);
+    let fail = |call: &Call<'_>| match call {
+        Call::Rename { to, .. } if *to == Path::new("file") => Err(rustix::io::Errno::IO),
+        Call::Remove { name, .. } if name.to_str().unwrap().contains(".forebay-") => Err(rustix::io::Errno::IO),
+        _ => Ok(()),
+    };
+    let sealed = hooked(fail, || put(&area, &path, b"bytes"));
+    assert!(sealed.durable().error().is_some());
+    assert_eq!(fs::read_dir(&slow).unwrap().count(), 1, "it is still there");
+    area.drain(&quiet).unwrap();
+    let names: Vec<_> = fs::read_dir(&slow).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["file"]);
+}

@@ -1,7 +1,7 @@
 //! Owner, mode, access list and extended attributes of a file that takes the place of another.
 //!
-//! At no moment may more users open the file than may in the end. A file is therefore created with the mode of a new file, or for its
-//! owner alone where it replaces another one; then come the owner, the access list and, last, the mode.
+//! At no moment may more users open the file than may in the end. A file is therefore created for its owner alone, or with what the default
+//! access list of its directory gives; then come the owner, the access list and, last, the mode.
 
 use std::{ffi::OsStr, fs::File, io, os::fd::AsFd};
 
@@ -20,7 +20,7 @@ const DEFAULT_LIST: &str = "system.posix_acl_default";
 /// Rights of a program file, which a write to it takes away.
 const CAPABILITIES: &str = "security.capability";
 /// The mode of a file that only its owner may open.
-pub(crate) const PRIVATE: u32 = 0o600;
+const PRIVATE: u32 = 0o600;
 /// What the kernel clears in the mode of a file that is written to.
 const SET_ID_BITS: u32 = 0o6000;
 const GROUP_BITS: u32 = 0o070;
@@ -43,9 +43,9 @@ impl NewMode {
         Self { requested: 0o666, masked: 0o666 & !umask() }
     }
 
-    /// The mode to create a file in `directory` with: where the directory has a default access list, no umask applies.
-    pub(crate) fn in_directory(self, directory: impl AsFd) -> Result<u32> {
-        Ok(if has_default_list(directory)? { self.requested } else { self.masked })
+    /// The mode to create a temporary file in `directory` with, for a file that `is_new` or replaces another.
+    pub(crate) fn of_temporary(self, directory: impl AsFd, is_new: bool) -> Result<u32> {
+        Ok(if is_new && has_default_list(directory)? { self.requested } else { PRIVATE })
     }
 }
 

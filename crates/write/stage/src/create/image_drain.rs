@@ -256,6 +256,11 @@ impl ImageState {
         self.lineage.set_failure(None);
         let mut temporary = inner.temporary.clone().map(Ok);
         if temporary.is_none() {
+            // One of an earlier try.
+            if let Err(error) = self.remove_temporary(&mut inner) {
+                let error = self.at(error);
+                return self.fail(&mut inner, error);
+            }
             let (name, mode) = (self.name_temporary(&mut inner), journal.new_mode());
             drop(inner);
             // A destination that is slow must not hold up who looks at this file meanwhile.
@@ -427,9 +432,8 @@ impl ImageState {
     }
 
     fn fail(&self, inner: &mut ImageInner, error: Error) {
-        // The room at the destination is somebody's: what was copied is copied again later.
-        if inner.passed.bytes() == 0 {
-            let _ = self.remove_temporary(inner);
+        // The room at the destination is somebody's: what was copied is copied again later. What cannot be removed now is then.
+        if inner.passed.bytes() == 0 && self.remove_temporary(inner).is_ok() {
             inner.journal.set_temporary(None);
         }
         let hint = if error.kind() == ErrorKind::Unavailable {

@@ -21,7 +21,7 @@ use crate::{
         status::{ItemKind, ItemState},
     },
     create::{
-        attributes::{NewMode, PRIVATE},
+        attributes::NewMode,
         destination::{Destination, temporary_name},
         lineage::{Lineage, Successor},
     },
@@ -311,11 +311,8 @@ impl ImageState {
 
     /// Closes and removes the temporary file.
     pub(crate) fn remove_temporary(&self, inner: &mut ImageInner) -> Result<()> {
-        let is_there = inner.temporary.take().is_some();
-        match inner.journal.temporary().filter(|_| is_there) {
-            Some(name) => self.place.remove(name),
-            None => Ok(()),
-        }
+        inner.temporary = None;
+        inner.journal.temporary().map_or(Ok(()), |name| self.place.remove(name))
     }
 
     /// Rewrites the journal, where there is one.
@@ -464,10 +461,11 @@ impl Successor for ImageState {
     }
 }
 
-/// Creates the temporary file `name` beside `place`: with the mode of a new file, or for its owner alone where it replaces another.
+/// Creates the temporary file `name` beside `place` for its owner alone: what it replaces in the end may be private. Where nothing is
+/// there, a default access list of the directory applies, which nothing could apply later.
 pub(crate) fn create_temporary(place: &Destination, name: &OsString, mode: NewMode) -> Result<File> {
-    let mode = if place.stamp()?.is_some() { PRIVATE } else { mode.in_directory(place.directory())? };
-    place.create(name, mode)
+    let is_new = place.stamp()?.is_none();
+    place.create(name, mode.of_temporary(place.directory(), is_new)?)
 }
 
 /// The part of `bytes`, which begin at `offset`, from `start` to `end`.

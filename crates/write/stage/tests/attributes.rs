@@ -589,6 +589,24 @@ fn a_link_elsewhere_is_not_moved_to_a_path_that_its_file_does_not_have() {
 }
 
 #[test]
+fn a_directory_that_another_node_removed_and_made_again_gets_the_file() {
+    let setting = Setting::new();
+    setting.area.pause();
+    let sealed = setting.write(&setting.slow.join("file"), b"bytes");
+    // As a network file system says of the descriptor of a directory that its server has no more.
+    fs::rename(&setting.slow, setting.slow.with_file_name("gone")).unwrap();
+    fs::create_dir(&setting.slow).unwrap();
+    let mut is_first = true;
+    let stale = move |call: &Call<'_>| match call {
+        Call::Look { what: "fstat" } if std::mem::take(&mut is_first) => Err(rustix::io::Errno::STALE),
+        _ => Ok(()),
+    };
+    hooked(stale, |_| {}, || setting.area.drain(&on).unwrap());
+    assert!(sealed.durable().is_set());
+    assert_eq!(fs::read(setting.slow.join("file")).unwrap(), b"bytes");
+}
+
+#[test]
 fn a_staged_file_is_found_by_the_new_path_of_its_directory_and_not_by_the_old_one() {
     let setting = Setting::new();
     let other = open_area(&setting.fast);

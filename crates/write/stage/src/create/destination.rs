@@ -166,9 +166,13 @@ impl Destination {
         Some(Self { directory, name: name.to_owned(), path: path.to_owned() })
     }
 
-    /// Returns whether the directory that was opened is removed.
+    /// Returns whether the directory that was opened is removed, by this node or by another one.
     pub(crate) fn is_removed(&self) -> Result<bool> {
-        Ok(disk::stat(self.directory()).map_err(Error::from_io)?.st_nlink == 0)
+        match disk::stat(self.directory()) {
+            Ok(stat) => Ok(stat.st_nlink == 0),
+            Err(error) if error.raw_os_error() == Some(Errno::STALE.raw_os_error()) => Ok(true),
+            Err(error) => Err(Error::from_io(error)),
+        }
     }
 
     /// Returns whether the directory still has its path.

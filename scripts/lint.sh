@@ -19,8 +19,8 @@ say "format"
 cargo fmt --all --check
 say "clippy"
 cargo clippy --workspace --all-targets -- -D warnings
-say "clippy of the command without its feature replay"
-# The whole workspace, as above, so that only the crates with that feature are compiled anew.
+say "clippy without the features remote and replay"
+# The whole workspace, as above, so that only the crates with those features are compiled anew.
 cargo clippy --workspace --all-targets --no-default-features \
     --features forebay-cli/fuse,forebay-filter/default,forebay-format/default -- -D warnings
 say "documentation"

@@ -65,6 +65,7 @@ pub use forebay_format::{describe, formats};
 pub use forebay_loader as loader;
 pub use forebay_loader::{Batch, Loader, Options, SampleSet, SampleSpec, Samples};
 pub use forebay_mpi::MpiHandle;
+#[cfg(feature = "remote")]
 pub use forebay_object::ObjectOrigin;
 pub use forebay_plan as plan;
 pub use forebay_process as process;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use forebay_config::{Config, names, tiered};
-use forebay_object::ObjectOrigin;
 use forebay_process::{Error, ErrorKind, Event, EventKind, Histogram, Result};
 use forebay_source::{
     FileOrigin, Locator, Origin, SmallSourceCache, Source, SourceId, TraceSink, TracedOrigin,
@@ -31,7 +30,7 @@ pub struct Origins {
 impl Origins {
     /// This machine's file systems, and the object stores and web servers that the environment gives access to.
     pub fn new() -> Self {
-        Self::with_far(Arc::new(ObjectOrigin::new()))
+        Self::with_far(remote_origin())
     }
 
     /// This machine's file systems, and `far` for all URLs.
@@ -115,6 +114,45 @@ impl Origins {
     /// What opens the file at `at` and all that it names.
     pub fn of(&self, at: &Locator) -> &Arc<dyn Origin> {
         if at.is_url() { &self.far } else { &self.near }
+    }
+}
+
+/// Object stores and web servers.
+#[cfg(feature = "remote")]
+fn remote_origin() -> Arc<dyn Origin> {
+    Arc::new(forebay_object::ObjectOrigin::new())
+}
+
+#[cfg(not(feature = "remote"))]
+fn remote_origin() -> Arc<dyn Origin> {
+    Arc::new(NoRemote)
+}
+
+/// Origin of a build without object stores and web servers: refuses each URL.
+#[cfg(not(feature = "remote"))]
+#[derive(Debug)]
+struct NoRemote;
+
+#[cfg(not(feature = "remote"))]
+impl NoRemote {
+    fn refuse<T>(at: &Locator) -> Result<T> {
+        let what = "this build of forebay reads no URLs";
+        Err(Error::new(ErrorKind::Unsupported, what).at(at).hint("build it with the feature 'remote'"))
+    }
+}
+
+#[cfg(not(feature = "remote"))]
+impl Origin for NoRemote {
+    fn open(&self, at: &Locator) -> Result<Arc<dyn Source>> {
+        Self::refuse(at)
+    }
+
+    fn list(&self, under: &Locator) -> Result<Vec<Locator>> {
+        Self::refuse(under)
+    }
+
+    fn survey(&self, under: &Locator) -> Result<Vec<SourceId>> {
+        Self::refuse(under)
     }
 }
 

@@ -109,3 +109,9 @@ fn json_that_breaks_off_is_still_json_and_says_why() {
     let text = json["error"].as_str().unwrap();
     assert!(text.contains("damaged.h5: variable 'images': chunk ") && text.contains(" at 0x"), "{text}");
 }
+
+#[cfg(not(feature = "remote"))]
+#[test]
+fn a_url_is_5_in_a_build_without_object_stores_and_the_hint_names_the_feature() {
+    fails(&["inspect", "https://host.invalid/a.h5"], 5, "this build of forebay reads no URLs");
+}

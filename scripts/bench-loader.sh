@@ -3,6 +3,7 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_tree "$@"
 
 # Makes the environment of the contestants, which is large: torch alone takes 5 GiB.
 make_loader_venv() {

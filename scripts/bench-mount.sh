@@ -3,6 +3,7 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_tree "$@"
 
 use_setup
 [[ $EUID -eq 0 ]] || die "passthrough needs root"

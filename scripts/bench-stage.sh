@@ -4,6 +4,7 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_tree "$@"
 
 use_setup
 (cd "$ROOT" && cargo build --release -p forebay-cli)

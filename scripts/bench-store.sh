@@ -5,6 +5,7 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_tree "$@"
 
 names=("$@")
 [[ ${#names[@]} -gt 0 ]] || names=(openmpi4 openmpi5 mpich5)

@@ -3,6 +3,7 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_tree "$@"
 
 use_setup
 FOREBAY_BENCH_DIR=$(absolute "${FOREBAY_BENCH_DIR:-$CACHE/bench}")

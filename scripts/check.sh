@@ -10,19 +10,20 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_tree "$@"
 
 # Prints the revision that changes are counted from.
 merge_base() {
     local default
-    default=${FOREBAY_BASE:-$(git symbolic-ref --quiet --short refs/remotes/origin/HEAD || echo main)}
-    git merge-base HEAD "$default" ||
+    default=${FOREBAY_BASE:-$(git -C "$CLONE" symbolic-ref --quiet --short refs/remotes/origin/HEAD || echo main)}
+    git -C "$CLONE" merge-base HEAD "$default" ||
         die "no common ancestor with '$default': fetch it, or set FOREBAY_BASE to the revision to compare with"
 }
 
 # Prints the changed files, each with a zero behind it.
 changed_files() {
-    git diff --name-only --no-renames -z "$1"
-    git ls-files --others --exclude-standard -z
+    git -C "$CLONE" diff --name-only --no-renames -z "$1"
+    git -C "$CLONE" ls-files --others --exclude-standard -z
 }
 
 # Lints and tests the changed crates, and type-checks the crates that depend on them.
@@ -82,7 +83,7 @@ cd "$ROOT"
 base=$(merge_base)
 mapfile -t -d '' files < <(changed_files "$base")
 [[ ${#files[@]} -gt 0 ]] || { say "nothing changed since $base"; exit; }
-say "${#files[@]} files changed since $(git log -1 --format='%h %s' "$base")"
+say "${#files[@]} files changed since $(git -C "$CLONE" log -1 --format='%h %s' "$base")"
 declare -a python=() shell=()
 for file in "${files[@]}"; do
     [[ -f $file ]] || continue
@@ -93,7 +94,7 @@ for file in "${files[@]}"; do
 done
 
 say "format"
-cargo fmt --all --check
+(cd "$CLONE" && cargo fmt --all --check)
 if [[ ${#shell[@]} -gt 0 ]]; then check_shell "${shell[@]}"; fi
 if [[ ${#python[@]} -gt 0 ]]; then check_python "${python[@]}"; fi
 crates=$("$PYTHON" scripts/changed_crates.py "${files[@]}")

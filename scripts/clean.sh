@@ -5,7 +5,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 
 use_cache
-rm -rf "$CACHE"/{venv,builder,matrix,vectors,demo,peers,mpi}-* "$CACHE"/{target,bench,fuzz,fuzz-corpus,fuzz-target,tools} \
+rm -rf "$CACHE"/{venv,builder,build,matrix,vectors,demo,peers,mpi}-* "$CACHE"/{target,bench,fuzz,fuzz-corpus,fuzz-target,tools} \
     "$CACHE"/debian11-* "$CACHE"/arm64-* "$CACHE"/{release,zig,zigbuild}
 rm -f "$CACHE"/{venv,builder,matrix,demo,peers,mpi,debian11,arm64}.lock
 rm -rf "$ROOT"/dist "$ROOT"/python/licenses

@@ -5,6 +5,7 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_tree "$@"
 
 # Runs the tests of configurations that $1 selects.
 run_tests() {

@@ -8,6 +8,7 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_tree "$@"
 
 # What is still running then is ended, and the whole has failed.
 MINUTES=60

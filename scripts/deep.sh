@@ -15,6 +15,7 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_tree "$@"
 
 deep_tests() {
     FOREBAY_SLOW=1 "$ROOT/scripts/test.sh" --release

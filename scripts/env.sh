@@ -2,6 +2,9 @@
 # Where things are kept and what runs them. Sourced by the other scripts, which stand beside it.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# The clone that ROOT is a copy of after `use_tree`; ROOT itself otherwise. Results go there, and git is asked there.
+# shellcheck disable=SC2034  # used by scripts that source this one
+CLONE=${FOREBAY_CLONE:-$ROOT}
 # The scripts of the tests are imported from the clone, which is left as it is.
 export PYTHONDONTWRITEBYTECODE=1
 
@@ -11,8 +14,8 @@ die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 # Prints the path $1, counted from the working folder where it is relative.
 absolute() { if [[ $1 == /* ]]; then printf '%s' "$1"; else printf '%s' "$PWD/$1"; fi; }
 
-# Sets CACHE, the folder outside the clone for all that is built, made or downloaded; and where cargo builds.
-use_cache() {
+# Sets CACHE, the folder outside the clone for all that is built, made or downloaded.
+name_cache() {
     CACHE=${FOREBAY_CACHE_DIR:-}
     if [[ -z $CACHE && -n ${XDG_CACHE_HOME:-} ]]; then CACHE=$XDG_CACHE_HOME/forebay-dev; fi
     if [[ -z $CACHE && -n ${HOME:-} ]]; then CACHE=$HOME/.cache/forebay-dev; fi
@@ -21,6 +24,24 @@ use_cache() {
     [[ -w $CACHE ]] || die "cannot write to $CACHE: set FOREBAY_CACHE_DIR to a folder you may write to"
     CACHE=$(cd "$CACHE" && pwd)
     export FOREBAY_CACHE_DIR=$CACHE
+}
+
+# Runs the calling script, whose arguments are given, in a copy of the clone that all clones share, with what was built there: see
+# build_tree.py. Called first by scripts that build. With CARGO_TARGET_DIR, cargo builds in the clone itself.
+use_tree() {
+    if [[ -n ${FOREBAY_CLONE:-}${CARGO_TARGET_DIR:-} ]]; then return; fi
+    if ! git -C "$ROOT" ls-files >/dev/null 2>&1; then
+        say "git does not list the files of $ROOT: cargo builds there, and not in a copy that clones share"
+        return
+    fi
+    name_cache
+    find_python
+    exec "$PYTHON" "$ROOT/scripts/build_tree.py" "$CACHE" "$0" "$@"
+}
+
+# Sets CACHE, and where cargo builds.
+use_cache() {
+    name_cache
     CARGO_TARGET_DIR=$(absolute "${CARGO_TARGET_DIR:-$CACHE/target}")
     export CARGO_TARGET_DIR
     # Clones build each crate once: what would be kept to build a part of it again takes time and gigabytes.

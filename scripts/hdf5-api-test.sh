@@ -6,6 +6,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 # shellcheck source=scripts/hdf5-builds.sh
 source "$ROOT/scripts/hdf5-builds.sh"
+use_tree "$@"
 
 # The source package of Debian 13; wheels and crates bring no tests.
 SOURCE=pool/main/h/hdf5/hdf5_1.14.5+repack.orig.tar.gz

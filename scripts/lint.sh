@@ -3,6 +3,7 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_tree "$@"
 
 # Asks for the component $1, which cargo runs as $2.
 need_component() {
@@ -16,7 +17,7 @@ need_component clippy clippy
 cd "$ROOT"
 
 say "format"
-cargo fmt --all --check
+(cd "$CLONE" && cargo fmt --all --check)
 say "clippy"
 cargo clippy --workspace --all-targets -- -D warnings
 say "clippy without the features remote and replay"

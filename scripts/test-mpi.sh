@@ -4,6 +4,7 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_tree "$@"
 
 usage="usage: test-mpi.sh NAME RANKS… [-- CHECK…]"
 name=${1:-}

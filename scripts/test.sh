@@ -5,6 +5,7 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_tree "$@"
 
 profile=debug
 declare -a flags=() wheel_flags=(--dev) capi_flags=(--dev)

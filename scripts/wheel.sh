@@ -4,6 +4,7 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
+use_tree "$@"
 
 profile=release
 declare -a features=()
@@ -15,7 +16,7 @@ while [[ ${1:-} == --* ]]; do
     esac
     shift
 done
-folder=$(absolute "${1:-$ROOT/dist}")
+folder=$(absolute "${1:-$CLONE/dist}")
 
 use_cache
 find_python

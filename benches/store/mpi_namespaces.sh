@@ -5,6 +5,7 @@
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/env.sh"
+use_tree "$@"
 
 [[ $# -ge 2 && $1 =~ ^[0-9]+$ ]] || die "usage: mpi_namespaces.sh RANKS CHECK…"
 count=$1

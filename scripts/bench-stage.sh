@@ -9,7 +9,7 @@ use_tree "$@"
 use_setup
 (cd "$ROOT" && cargo build --release -p forebay-cli)
 plugins=$("$ROOT/scripts/plugins.sh" --release)
-parallel=$("$ROOT/scripts/hdf5-parallel.sh")
+parallel=$(FOREBAY_HDF5_KIND=plain "$ROOT/scripts/hdf5-parallel.sh")
 mapfile -t parallel <<<"$parallel"
 "$FOREBAY_PYTHON" "$ROOT/benches/stage/run.py" --forebay "$CARGO_TARGET_DIR/release/forebay" --plugins "$plugins" \
     --parallel "${parallel[@]}" "$@"

@@ -15,7 +15,7 @@ run_tests() {
 
 use_setup
 need_packages tests/requirements-python.txt
-"$ROOT/scripts/hdf5-subfiling.sh" >/dev/null
+"$ROOT/scripts/hdf5-parallel.sh" >/dev/null
 (cd "$ROOT" && cargo build --quiet --release -p forebay-cli)
 forebay=$CARGO_TARGET_DIR/release/forebay
 temporary=$(mktemp -d)

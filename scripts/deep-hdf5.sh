@@ -4,7 +4,7 @@
 #   suites   h5py's, netCDF4's and PyTables' own tests and HDF5's h5_api_test: natively, through the driver, the connector, both
 #   python   the tests of the plug-ins and of staging in python/tests, in their long versions: more kills, longer sequences
 #   crash    200 kills each of processes that write new files and that update one in place; 200 more are among the tests of `python`
-#   ranks    four ranks of a parallel HDF5 that is not thread safe
+#   ranks    four ranks of a parallel HDF5 that is not thread safe, as common builds
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
@@ -62,7 +62,7 @@ deep_crash() {
 deep_ranks() {
     local found layout mpi
     for mpi in mpich5 openmpi5; do
-        found=$("$ROOT/scripts/hdf5-parallel.sh" "$mpi")
+        found=$(FOREBAY_HDF5_KIND=plain "$ROOT/scripts/hdf5-parallel.sh" "$mpi")
         mapfile -t found <<<"$found"
         for layout in contiguous chunked late gzip; do
             say "4 ranks of $mpi, $layout"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds parallel HDF5 2.2.0, which is not thread safe, with an MPI from PyPI, and prints three lines: the folder it is installed
-# in, the launcher of its MPI, and a program that writes and reads by it (tests/hdf5/parallel_rounds.c). Done once; kept in the
-# cache folder.
+# Builds parallel HDF5 2.2.0 with an MPI from PyPI, and prints three lines: the folder it is installed in, the launcher of its MPI,
+# and a program that writes and reads by it (tests/hdf5/parallel_rounds.c). Done once; kept in the cache folder. It is thread safe and
+# has the subfiling driver, unless FOREBAY_HDF5_KIND=plain asks for one that has neither, as common builds: make deep-compat does.
 #   hdf5-parallel.sh [mpich5|openmpi5]     MPICH unless another one is named
 set -euo pipefail
 # shellcheck source=scripts/env.sh
@@ -22,6 +22,16 @@ openmpi5)
     ;;
 *) die "usage: hdf5-parallel.sh [mpich5|openmpi5]" ;;
 esac
+kind=${FOREBAY_HDF5_KIND:-full}
+case $kind in
+full)
+    # HDF5 calls thread safety together with MPI unsupported; the extension of h5bench was measured with both.
+    options=(-DHDF5_ENABLE_SUBFILING_VFD=ON -DHDF5_ENABLE_THREADSAFE=ON -DHDF5_ALLOW_UNSUPPORTED=ON)
+    has=("Parallel HDF5: ON" "Threadsafety: ON" "Subfiling VFD: ON")
+    ;;
+plain) options=() has=("Parallel HDF5: ON" "Threadsafety: OFF") ;;
+*) die "FOREBAY_HDF5_KIND is '$kind': there are full and plain" ;;
+esac
 use_cache
 find_python
 found=$("$ROOT/scripts/mpi.sh" "$name")
@@ -33,17 +43,21 @@ make_hdf5() {
     mkdir -p "$work"
     need_cmake
     fetch_crate "$CRATE" "$VERSION" "$work/crate"
-    say "building parallel HDF5, which takes some minutes; the log is $work/build.log"
+    say "building parallel HDF5 ($kind), which takes some minutes; the log is $work/build.log"
     configure_hdf5 "$work/crate/ext/hdf5" "$work/build" -DCMAKE_INSTALL_PREFIX="$prefix" -DBUILD_TESTING=OFF \
         -DHDF5_ENABLE_PARALLEL=ON -DHDF5_BUILD_HL_LIB=OFF -DHDF5_ENABLE_ZLIB_SUPPORT=ON -DCMAKE_INSTALL_RPATH="$mpi/lib;$prefix/lib" \
-        -DMPI_C_COMPILER="$mpi/bin/mpicc" -DMPIEXEC_EXECUTABLE="$launcher"
+        -DMPI_C_COMPILER="$mpi/bin/mpicc" -DMPIEXEC_EXECUTABLE="$launcher" "${options[@]}"
     build_hdf5 "$work/build" install
+    local want
+    for want in "${has[@]}"; do
+        tr -s ' ' <"$prefix/lib/libhdf5.settings" | grep -qi "$want" || die "the HDF5 in $prefix lacks: $want"
+    done
     # What was installed is complete: the sources and objects, ten times as long, may go.
     rm -rf "$work"
 }
 
 # Built anew when what builds it has changed, or its MPI.
-prefix=$CACHE/hdf5-parallel-$( { declare -f make_hdf5 configure_hdf5 build_hdf5; printf '%s' "$VERSION $mpi"; } | sha256sum | cut -c1-16)
+prefix=$CACHE/hdf5-parallel-$( { declare -f make_hdf5 configure_hdf5 build_hdf5; printf '%s' "$VERSION $mpi $kind ${options[*]}"; } | sha256sum | cut -c1-16)
 
 # Compiles the test program and asks it whether the library is what it has to be.
 make_program() {
@@ -56,7 +70,7 @@ make_program() {
 
 if [[ ! -e $prefix/ready ]]; then
     (
-        lock "hdf5-parallel-$name"
+        lock "hdf5-parallel-$name-$kind"
         if [[ -e $prefix/ready ]]; then exit; fi
         make_hdf5
         touch "$prefix/ready"

@@ -93,9 +93,8 @@ FOREBAY_SCANNED_PYTHONS=$FOREBAY_PYTHON:$ENVIRONMENT/bin/python \
 site=$CARGO_TARGET_DIR/python-$profile
 rm -rf "$site"
 "$FOREBAY_PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target "$site" "$wheels"/forebay-*.whl
-say "parallel HDF5 for its tests, with and without thread safety and subfiling; built once"
+say "parallel HDF5 for its tests; built once"
 "$ROOT/scripts/hdf5-parallel.sh" >/dev/null
-"$ROOT/scripts/hdf5-subfiling.sh" >/dev/null
 need_browser
 say "the C interface"
 FOREBAY_CAPI=$("$ROOT/scripts/capi.sh" "${capi_flags[@]}" "$CARGO_TARGET_DIR/capi-$profile")

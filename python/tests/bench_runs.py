@@ -19,8 +19,8 @@ PATIENT = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": 
 @cache
 def parallel() -> tuple[Path, Path]:
     """A libhdf5 that is parallel, thread safe and has subfiling, and the launcher of its MPI."""
-    made = subprocess.run([ROOT / "scripts/hdf5-subfiling.sh"], stdout=subprocess.PIPE, text=True, check=True)
-    prefix, launcher = made.stdout.split()
+    made = subprocess.run([ROOT / "scripts/hdf5-parallel.sh"], stdout=subprocess.PIPE, text=True, check=True)
+    prefix, launcher, _ = made.stdout.split()
     return Path(prefix) / "lib/libhdf5.so", Path(launcher)
 
 

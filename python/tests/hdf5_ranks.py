@@ -1,4 +1,4 @@
-"""Programs of several ranks with parallel HDF5, which is not thread safe, with and without the connector."""
+"""Programs of several ranks with parallel HDF5, with and without the connector."""
 
 from __future__ import annotations
 

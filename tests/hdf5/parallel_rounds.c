@@ -1,6 +1,6 @@
 /* Ranks of an MPI job write rounds of a checkpoint with parallel HDF5, compute in between, read all back and compare.
  *
- *   mpiexec -n 4 parallel_rounds --check                    is the library what the tests need: parallel, not thread safe
+ *   mpiexec -n 4 parallel_rounds --check                    is the library what the tests need: parallel
  *   mpiexec -n 4 parallel_rounds FILE [OPTION VALUE]…
  *
  *   --rounds N         data sets to write, one per round [4]
@@ -58,7 +58,7 @@ static int check_library(int rank) {
     H5Pclose(fapl);
     if (rank == 0)
         printf("HDF5 %u.%u.%u, parallel, %s\n", major, minor, release, safe ? "thread safe" : "not thread safe");
-    return safe;
+    return 0;
 }
 
 static hid_t create_data_set(hid_t file, const settings_t *set, int round, hid_t space, hsize_t part) {

@@ -1,11 +1,25 @@
 #!/usr/bin/env bash
-# All tests: test.sh [--release] [--rust]
+# All tests: test.sh [--release] [--rust]. Each part says in the end how long it took.
 # With --rust, without the tests of the Python package, which need libraries that not every system has wheels of: adios2 has none for
 # aarch64. The package is still built and tried with NumPy alone.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 use_tree "$@"
+
+# Ends the part before, and begins the part that $1 tells of.
+part='' began=0
+begin() {
+    if [[ -n $part ]]; then say "$((SECONDS - began)) s: $part"; fi
+    part=$1 began=$SECONDS
+    if [[ -n $part ]]; then say "$part"; fi
+}
+
+# Ends the last part, and says how long all took.
+end() {
+    begin ''
+    say "all of it passed in $((SECONDS / 60)) min $((SECONDS % 60)) s"
+}
 
 profile=debug
 declare -a flags=() wheel_flags=(--dev) capi_flags=(--dev)
@@ -22,6 +36,7 @@ for argument in "$@"; do
     esac
 done
 
+begin "set-up"
 use_setup
 files=$("$ROOT/scripts/matrix.sh")
 export FOREBAY_MATRIX=$files/matrix FOREBAY_HOSTILE=$files/hostile
@@ -41,7 +56,7 @@ ahead=$!
 trap 'wait "$ahead" || true; rm -rf "$FOREBAY_CACHE"' EXIT
 cd "$ROOT"
 
-say "tests"
+begin "tests"
 if cargo nextest --version >/dev/null 2>&1; then
     rust_tests=(cargo nextest run)
     cargo nextest run --workspace "${flags[@]}"
@@ -51,16 +66,17 @@ else
     cargo build --workspace --examples "${flags[@]}"
     cargo test --workspace --lib --bins --tests "${flags[@]}"
 fi
+begin "tests in the documentation"
 cargo test --doc --workspace "${flags[@]}"
 
-say "ranks under one MPI; make deep-store takes all of them"
+begin "ranks under one MPI; make deep-store takes all of them"
 FOREBAY_MPIS=$("$ROOT/scripts/mpi.sh")
 export FOREBAY_MPIS
 FOREBAY_MPI_PROFILE=${profile/debug/dev} "$ROOT/scripts/test-mpi.sh" openmpi4 1 2 4
 
 # A crate of its own, as a user's would be: with the same versions, what is built is used again.
 if [[ $profile == debug ]]; then
-    say "a format of one's own"
+    begin "a format of one's own"
     cp "$ROOT/Cargo.lock" "$ROOT/examples/own_format/Cargo.lock"
     cargo test --quiet --manifest-path "$ROOT/examples/own_format/Cargo.toml"
 fi
@@ -70,21 +86,26 @@ export FOREBAY_LIBHDF5=off
 # Built for the tests above; alone it would be built once more, with fewer features of what crates have in common.
 forebay=$CARGO_TARGET_DIR/$profile/forebay
 check=("$FOREBAY_PYTHON" "$ROOT/tests/matrix/check_matrix.py" "$forebay")
-say "values against h5py"
+begin "values against h5py"
 "${check[@]}" "$FOREBAY_MATRIX"
-say "the same by saved indexes"
+begin "the same by saved indexes"
 "${check[@]}" "$FOREBAY_MATRIX"
-say "damaged files"
+begin "damaged files"
 "${check[@]}" "$FOREBAY_HOSTILE" --hostile
 
+begin "the wheel"
 # The package as people get it, with the HDF5 plug-ins in it, but for the profile.
 wheels=$CARGO_TARGET_DIR/wheels-$profile
 "$ROOT/scripts/wheel.sh" "${wheel_flags[@]}" "$wheels"
 "$ROOT/scripts/check_wheel.sh" "$wheels"
-if [[ -n $rust_only ]]; then exit; fi
+if [[ -n $rust_only ]]; then
+    end
+    exit
+fi
+begin "Python packages that the tests need"
 need_packages tests/requirements-python.txt
 need_packages tests/requirements-formats.txt
-say "functions of the C library that CPython, h5py, PyTorch, pyarrow and TensorFlow import"
+begin "functions of the C library that CPython, h5py, PyTorch, pyarrow and TensorFlow import"
 need_environment tensorflow tests/requirements-tensorflow.txt
 # The whole workspace, as above: for one crate alone others would be built once more.
 FOREBAY_SCANNED_PYTHONS=$FOREBAY_PYTHON:$ENVIRONMENT/bin/python \
@@ -93,15 +114,16 @@ FOREBAY_SCANNED_PYTHONS=$FOREBAY_PYTHON:$ENVIRONMENT/bin/python \
 site=$CARGO_TARGET_DIR/python-$profile
 rm -rf "$site"
 "$FOREBAY_PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target "$site" "$wheels"/forebay-*.whl
-say "parallel HDF5 for its tests; built once"
+begin "parallel HDF5 for its tests; built once"
 "$ROOT/scripts/hdf5-parallel.sh" >/dev/null
 need_browser
-say "the C interface"
+begin "the C interface"
 FOREBAY_CAPI=$("$ROOT/scripts/capi.sh" "${capi_flags[@]}" "$CARGO_TARGET_DIR/capi-$profile")
 export FOREBAY_CAPI
-say "tests of the Python package"
+begin "tests of the Python package"
 # Most of them wait for processes they started: one more at a time than there are processors.
 FOREBAY_BIN=$forebay PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses "$(($(nproc) < 4 ? $(nproc) + 1 : 4))" \
     --dist worksteal "$ROOT/python/tests"
-say "TensorFlow, JAX, Dask, Ray"
+begin "TensorFlow, JAX, Dask, Ray"
 FOREBAY_BIN=$forebay "$ROOT/scripts/test-frameworks.sh" "$site"
+end

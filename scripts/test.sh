@@ -22,7 +22,7 @@ end() {
 }
 
 profile=debug
-declare -a flags=() wheel_flags=(--dev) capi_flags=(--dev)
+declare -a flags=() wheel_flags=(--tests) capi_flags=(--dev)
 rust_only=
 for argument in "$@"; do
     case $argument in
@@ -56,30 +56,21 @@ ahead=$!
 trap 'wait "$ahead" || true; rm -rf "$FOREBAY_CACHE"' EXIT
 cd "$ROOT"
 
+begin "build of the tests"
+# All of them, and the examples that some run, in one go and always of the whole workspace: of fewer crates, those that others share
+# would be built once more with fewer features.
+rust_tests=(cargo test)
+if cargo nextest --version >/dev/null 2>&1; then rust_tests=(cargo nextest run); fi
+"${rust_tests[@]}" --no-run --workspace "${flags[@]}"
 begin "tests"
-if cargo nextest --version >/dev/null 2>&1; then
-    rust_tests=(cargo nextest run)
-    cargo nextest run --workspace "${flags[@]}"
-else
-    rust_tests=(cargo test)
-    # Some tests run an example, which nextest builds by itself.
-    cargo build --workspace --examples "${flags[@]}"
-    cargo test --workspace --lib --bins --tests "${flags[@]}"
-fi
+"${rust_tests[@]}" --workspace --lib --bins --tests "${flags[@]}"
 begin "tests in the documentation"
 cargo test --doc --workspace "${flags[@]}"
 
 begin "ranks under one MPI; make deep-store takes all of them"
 FOREBAY_MPIS=$("$ROOT/scripts/mpi.sh")
 export FOREBAY_MPIS
-FOREBAY_MPI_PROFILE=${profile/debug/dev} "$ROOT/scripts/test-mpi.sh" openmpi4 1 2 4
-
-# A crate of its own, as a user's would be: with the same versions, what is built is used again.
-if [[ $profile == debug ]]; then
-    begin "a format of one's own"
-    cp "$ROOT/Cargo.lock" "$ROOT/examples/own_format/Cargo.lock"
-    cargo test --quiet --manifest-path "$ROOT/examples/own_format/Cargo.toml"
-fi
+FOREBAY_MPI_PROGRAM=$CARGO_TARGET_DIR/$profile/examples/mpi_ranks "$ROOT/scripts/test-mpi.sh" openmpi4 1 2 4
 
 # The native reader alone: libhdf5 must not be what gives the right answers.
 export FOREBAY_LIBHDF5=off
@@ -94,7 +85,7 @@ begin "damaged files"
 "${check[@]}" "$FOREBAY_HOSTILE" --hostile
 
 begin "the wheel"
-# The package as people get it, with the HDF5 plug-ins in it, but for the profile.
+# The package as people get it, with the HDF5 plug-ins in it, but for the profile and for features that tests add.
 wheels=$CARGO_TARGET_DIR/wheels-$profile
 "$ROOT/scripts/wheel.sh" "${wheel_flags[@]}" "$wheels"
 "$ROOT/scripts/check_wheel.sh" "$wheels"
@@ -107,7 +98,6 @@ need_packages tests/requirements-python.txt
 need_packages tests/requirements-formats.txt
 begin "functions of the C library that CPython, h5py, PyTorch, pyarrow and TensorFlow import"
 need_environment tensorflow tests/requirements-tensorflow.txt
-# The whole workspace, as above: for one crate alone others would be built once more.
 FOREBAY_SCANNED_PYTHONS=$FOREBAY_PYTHON:$ENVIRONMENT/bin/python \
     "${rust_tests[@]}" --workspace "${flags[@]}" --test preload every_function_for_files
 # Beside the environment, not in it: other clones use that too.

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Builds the Python package: wheel.sh [--dev] [--no-default-features] [FOLDER]. It goes to dist/ unless a folder is named.
-# Without the default features of python/Cargo.toml its command has no benchmark, which takes a while to compile.
+# Builds the Python package: wheel.sh [--dev | --tests] [--no-default-features] [FOLDER]. It goes to dist/ unless a folder is named. With
+# --dev it is not optimised; with --tests neither, and what the tests of the workspace are built with is in it, so that nothing is built
+# twice. Without the default features of python/Cargo.toml its command has no benchmark and reads no URLs, which take a while to compile.
 set -euo pipefail
 # shellcheck source=scripts/env.sh
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 use_tree "$@"
 
-profile=release
-declare -a features=()
+profile=release cargo=cargo
+declare -a features=() plugin_flags=(--release)
 while [[ ${1:-} == --* ]]; do
     case $1 in
-    --dev) profile=dev ;;
+    --dev) profile=dev plugin_flags=() ;;
+    --tests) profile=dev cargo=$ROOT/scripts/cargo-for-tests.sh plugin_flags=(--tests) ;;
     --no-default-features) features=("$1") ;;
-    *) die "usage: wheel.sh [--dev] [--no-default-features] [FOLDER]" ;;
+    *) die "usage: wheel.sh [--dev | --tests] [--no-default-features] [FOLDER]" ;;
     esac
     shift
 done
@@ -35,10 +37,9 @@ if ! is_builder_ready; then
     )
 fi
 "$ROOT/scripts/licences.sh"
-declare -a plugin_flags=()
-if [[ $profile == release ]]; then plugin_flags=(--release); fi
 "$ROOT/scripts/plugins.sh" "${plugin_flags[@]}" "$ROOT/python/forebay/hdf5" >/dev/null
 cd "$ROOT/python"
 mkdir -p "$folder"
 rm -f "$folder"/forebay-*.whl
-"$builder/bin/maturin" build --quiet --profile "$profile" "${features[@]}" --locked --interpreter "$builder/bin/python" --out "$folder"
+CARGO=$cargo "$builder/bin/maturin" build --quiet --profile "$profile" "${features[@]}" --locked --interpreter "$builder/bin/python" \
+    --out "$folder"

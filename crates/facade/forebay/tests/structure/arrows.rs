@@ -56,7 +56,7 @@ fn listed() -> Crates {
     crates
 }
 
-/// Crates that cargo knows, each on the shelf that its directory is in.
+/// Crates that cargo knows, each on the shelf that its directory is in. Examples are on none.
 fn built() -> Crates {
     let answer = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]);
     let answer: serde_json::Value = serde_json::from_slice(&answer).expect("cargo speaks JSON");
@@ -77,12 +77,15 @@ fn built() -> Crates {
         let manifest = PathBuf::from(text("manifest_path"));
         let directory = manifest.parent().expect("a directory");
         let above = directory.parent().and_then(|above| above.file_name()).expect("a directory");
+        if above == "examples" {
+            return None;
+        }
         // The Python package lies at the root, for those who look for it.
         let is_python = directory.ends_with("python");
         let shelf = if is_python { "fronts".to_owned() } else { above.to_string_lossy().into_owned() };
-        (ours(&text("name")).expect("a crate of ours"), Crate { shelf, needs })
+        Some((ours(&text("name")).expect("a crate of ours"), Crate { shelf, needs }))
     };
-    packages.iter().map(one).collect()
+    packages.iter().filter_map(one).collect()
 }
 
 #[test]

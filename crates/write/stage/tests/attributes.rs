@@ -25,9 +25,7 @@ use forebay_scratch::disk::{self, Call, Watch};
 use forebay_stage::{
     Area, AreaSettings, DrainProgress, RecoverOptions, Sealed, StageOptions, StagedFile, recover,
 };
-use rustix::{
-    fs::{Gid, Uid, XattrFlags},
-};
+use rustix::fs::{Gid, Uid, XattrFlags};
 use tempfile::TempDir;
 
 const LIMIT: Option<Duration> = Some(Duration::from_secs(60));
@@ -266,13 +264,17 @@ fn a_file_that_is_made_private_while_its_next_version_is_synced_stays_private() 
             }
             Ok(())
         };
-        hooked(make_private, |_| {}, || {
-            if is_recovered {
-                assert_eq!(recover(&copy, &RecoverOptions::default(), &on).unwrap().finished.len(), 1);
-            } else {
-                assert!(setting.write(&path, b"new secret").durable().is_set());
-            }
-        });
+        hooked(
+            make_private,
+            |_| {},
+            || {
+                if is_recovered {
+                    assert_eq!(recover(&copy, &RecoverOptions::default(), &on).unwrap().finished.len(), 1);
+                } else {
+                    assert!(setting.write(&path, b"new secret").durable().is_set());
+                }
+            },
+        );
         assert_eq!((rights(&path).0, fs::read(&path).unwrap()), (0o600, b"new secret".to_vec()));
     }
 }
@@ -316,8 +318,7 @@ fn the_rights_of_a_group_are_at_no_moment_those_of_the_group_of_another_writer()
     let path = setting.slow.join("file");
     fs::write(&path, "old").unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
-    let entries =
-        [(OWNER, 6, NONE), (USER, 6, NOBODY), (GROUP, 6, NONE), (MASK, 6, NONE), (OTHERS, 0, NONE)];
+    let entries = [(OWNER, 6, NONE), (USER, 6, NOBODY), (GROUP, 6, NONE), (MASK, 6, NONE), (OTHERS, 0, NONE)];
     if !set_list(&path, ACCESS_LIST, &entries) {
         return;
     }
@@ -392,7 +393,8 @@ fn a_file_of_an_owner_without_a_number_in_this_user_namespace_is_replaced() {
 fn a_temporary_file_is_for_its_owner_alone_also_where_nothing_was_there_yet() {
     let setting = Setting::new();
     let path = setting.slow.join("file");
-    let settings = AreaSettings { free_floor: 0, quota: 600, drainers: 0, ..AreaSettings::folder(&setting.fast) };
+    let settings =
+        AreaSettings { free_floor: 0, quota: 600, drainers: 0, ..AreaSettings::folder(&setting.fast) };
     let area = Area::open(settings).unwrap();
     let file = area.create(&path, StageOptions::default()).unwrap();
     file.write_at(0, &[b's'; 5000]).unwrap();
@@ -643,7 +645,10 @@ fn recover_keeps_an_exclusive_creation_whose_directory_has_another_path_until_it
         }
         let refused = recover(&copy, &RecoverOptions::default(), &on).unwrap().refused;
         assert_eq!(refused.len(), 1, "{refused:?}");
-        assert!(refused[0].error.as_ref().unwrap().contains("was renamed, replaced or removed"), "{refused:?}");
+        assert!(
+            refused[0].error.as_ref().unwrap().contains("was renamed, replaced or removed"),
+            "{refused:?}"
+        );
         assert_eq!(path.exists(), is_replaced, "others made it");
         if is_replaced {
             fs::remove_dir_all(&setting.slow).unwrap();

@@ -491,7 +491,9 @@ fn a_temporary_file_that_could_not_be_removed_is_removed_by_the_next_try() {
     let area = alone(&folder.path().join("fast"), false);
     let fail = |call: &Call<'_>| match call {
         Call::Rename { to, .. } if *to == Path::new("file") => Err(rustix::io::Errno::IO),
-        Call::Remove { name, .. } if name.to_str().unwrap().contains(".forebay-") => Err(rustix::io::Errno::IO),
+        Call::Remove { name, .. } if name.to_str().unwrap().contains(".forebay-") => {
+            Err(rustix::io::Errno::IO)
+        }
         _ => Ok(()),
     };
     let sealed = hooked(fail, || put(&area, &path, b"bytes"));

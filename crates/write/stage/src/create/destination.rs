@@ -118,15 +118,18 @@ pub(crate) fn check(destination: &Path) -> Result<()> {
 
 /// Refuses a file of another user in a directory where each user replaces only files of their own.
 fn check_sticky(destination: &Path, stat: &Stat) -> Result<()> {
-    let directory =
-        disk::stat_path(directory_of(destination)).map_err(|error| Error::from_io(error).at(destination.display()))?;
+    let directory = disk::stat_path(directory_of(destination))
+        .map_err(|error| Error::from_io(error).at(destination.display()))?;
     let user = rustix::process::geteuid();
     let is_sticky = Mode::from_bits_truncate(directory.st_mode).contains(Mode::SVTX);
     let is_own = [stat.st_uid, directory.st_uid].contains(&user.as_raw());
     if !is_sticky || is_own || user.is_root() {
         return Ok(());
     }
-    let error = Error::new(ErrorKind::Denied, "belongs to another user, whose files cannot be replaced in this directory");
+    let error = Error::new(
+        ErrorKind::Denied,
+        "belongs to another user, whose files cannot be replaced in this directory",
+    );
     Err(error.hint("write to it without staging").at(destination.display()))
 }
 
@@ -219,12 +222,7 @@ impl Destination {
 
     /// Creates the file itself, empty, where there is none: `EEXIST` where there is one. It is created as `temporary`, with the mode
     /// masked as `open(2)` masks it, and told to `note` before it takes the name.
-    pub(crate) fn claim(
-        &self,
-        temporary: &OsStr,
-        mode: u32,
-        note: impl FnOnce(FileStamp),
-    ) -> Result<()> {
+    pub(crate) fn claim(&self, temporary: &OsStr, mode: u32, note: impl FnOnce(FileStamp)) -> Result<()> {
         let file = self.create(temporary, mode)?;
         let claimed = FileStamp::of(&file)
             .map(note)

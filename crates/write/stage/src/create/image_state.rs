@@ -147,8 +147,7 @@ impl ImageState {
     ) -> Result<Arc<Self>> {
         let place = Destination::open_shared(&destination, &shared.directories)?;
         let directory = place.directory_stamp()?;
-        let elsewhere =
-            options.latest.as_deref().filter(|pointer| pointer.parent() != destination.parent());
+        let elsewhere = options.latest.as_deref().filter(|pointer| pointer.parent() != destination.parent());
         let pointer =
             elsewhere.map(|pointer| Destination::open_shared(pointer, &shared.directories)).transpose()?;
         let mode = NewMode::of_process();

@@ -5,23 +5,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+import hdf5_ranks
 from hdf5_programs import LIMIT, plain
-
-ROOT = Path(__file__).parents[2]
-#: Ranks of MPICH poll while they wait: with more of them than processors, each has to let the others run.
-PATIENT = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "100"}
+from hdf5_ranks import PATIENT
 
 
-@cache
 def parallel() -> tuple[Path, Path]:
     """A libhdf5 that is parallel, thread safe and has subfiling, and the launcher of its MPI."""
-    made = subprocess.run([ROOT / "scripts/hdf5-parallel.sh"], stdout=subprocess.PIPE, text=True, check=True)
-    prefix, launcher, _ = made.stdout.split()
-    return Path(prefix) / "lib/libhdf5.so", Path(launcher)
+    prefix, launcher = hdf5_ranks.parallel()
+    return prefix / "lib/libhdf5.so", launcher
 
 
 def suite(folder: Path, configuration: dict[str, Any] | list[dict[str, Any]], **more: Any) -> Path:

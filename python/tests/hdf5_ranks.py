@@ -23,6 +23,8 @@ OPEN_MPI = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "OMPI_MCA_mpi_yield_when_idle": "1",
 }
+#: Ranks of MPICH poll while they wait: with more processes than processors, each has to let the others run.
+PATIENT = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "100"}
 
 
 @cache
@@ -67,8 +69,7 @@ def connector(folder: Path, **more: object) -> dict[str, str]:
 def ranks(count: int, environment: dict[str, str], *command: object, mpi: str = "mpich5") -> list[str]:
     """What the ranks say, in order."""
     words = [str(parallel(mpi)[1]), "-n", str(count), *map(str, command)]
-    if mpi.startswith("openmpi"):
-        environment = environment | OPEN_MPI
+    environment = environment | (OPEN_MPI if mpi.startswith("openmpi") else PATIENT)
     done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, timeout=LIMIT, check=True)
     return sorted(done.stdout.splitlines())
 

@@ -1,7 +1,7 @@
-"""Configurations A to H that h5bench's extension was measured with, under 2 ranks; records are cut by 1024.
+"""Configurations A to H that h5bench's extension was measured with, under 2 ranks; records are cut by 1024, and an eighth of the files.
 
-All files are read under each. FOREBAY_SLOW=1 takes 1, 2 and 4 ranks; so does FOREBAY_LONG=1, which also reads the files of B, C and D by
-MPI-IO. FOREBAY_BENCH_DIVISOR cuts records by another number: scripts/deep-bench.sh takes 64.
+All files are read under each. FOREBAY_SLOW=1 takes all files, and 1, 2 and 4 ranks; so does FOREBAY_LONG=1, which also reads the files of
+B, C and D by MPI-IO. FOREBAY_BENCH_DIVISOR cuts records by another number: scripts/deep-bench.sh takes 64.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import pytest
 from bench_runs import bench, digest, epochs
 
 IS_LONG = bool(os.environ.get("FOREBAY_LONG"))
-RANKS = [1, 2, 4] if IS_LONG or os.environ.get("FOREBAY_SLOW") else [2]
+RANKS, LESS = ([1, 2, 4], 1) if IS_LONG or os.environ.get("FOREBAY_SLOW") else ([2], 8)
 DIVISOR = int(os.environ.get("FOREBAY_BENCH_DIVISOR", "1024"))
 #: Bytes of a record, files for training and evaluation, samples of their batches.
-A = (67_108_864 // DIVISOR, 128, 32, 7, 2)
-B = (146_600_628 // DIVISOR, 168, 0, 4, 1)
-C = (67_108_864 // DIVISOR, 512, 128, 7, 2)
-D = (67_108_864 // DIVISOR, 256, 64, 7, 2)
+A = (67_108_864 // DIVISOR, 128 // LESS, 32 // LESS, 7, 2)
+B = (146_600_628 // DIVISOR, 168 // LESS, 0, 4, 1)
+C = (67_108_864 // DIVISOR, 512 // LESS, 128 // LESS, 7, 2)
+D = (67_108_864 // DIVISOR, 256 // LESS, 64 // LESS, 7, 2)
 
 
 def expected(sizes: tuple[int, int, int, int, int], ranks: int) -> list[tuple[int, int]]:
@@ -36,6 +36,8 @@ def run(name: str, sizes: tuple[int, int, int, int, int], data: Path, ranks: int
     """Runs a configuration without computation; what it read with, and the checksum of it."""
     overrides = {
         "dataset.record_length_bytes": sizes[0],
+        "dataset.num_files_train": sizes[1],
+        "dataset.num_files_eval": sizes[2],
         "dataset.data_folder": data,
         "dataset.keep_files": True,
         "train.epochs": 1,
@@ -51,6 +53,7 @@ def run(name: str, sizes: tuple[int, int, int, int, int], data: Path, ranks: int
     return answer["runs"][0]["reads_with"], digest(answer)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, sizes", [("a", A), ("b", B), ("c", C)], ids=["A", "B", "C"])
 def test_configurations_with_collective_operations_and_read_threads_run(
     name: str, sizes: tuple[int, int, int, int, int], tmp_path: Path
@@ -66,6 +69,7 @@ def test_configurations_with_collective_operations_and_read_threads_run(
         assert rank_digest == threads_digest
 
 
+@pytest.mark.long
 def test_configurations_of_the_scaling_tests_read_the_same_bytes_by_every_driver(tmp_path: Path) -> None:
     plain, chunked, zipped, spread = (tmp_path / name for name in ["plain", "chunked", "zipped", "spread"])
     for ranks in RANKS:
@@ -80,8 +84,8 @@ def test_configurations_of_the_scaling_tests_read_the_same_bytes_by_every_driver
         if IS_LONG:
             with_driver, mpi_io = run("d", D, plain, ranks, "--mpi-io")
             assert "MPI-IO, all ranks together, independent reads" in with_driver and mpi_io == independent
-    assert len(list((spread / "train").glob("*.h5"))) == 256
-    assert len(list((spread / "train").glob("*.h5.subfile_*_of_*"))) >= 256
+    assert len(list((spread / "train").glob("*.h5"))) == D[1]
+    assert len(list((spread / "train").glob("*.h5.subfile_*_of_*"))) >= D[1]
 
 
 @pytest.mark.skipif(not IS_LONG, reason="3 GiB; FOREBAY_LONG=1 asks for it")

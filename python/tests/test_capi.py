@@ -106,6 +106,7 @@ def test_the_c_example_leaves_nothing_behind_and_uses_no_memory_that_is_not_its_
     assert losses(checked(prefix, program, train, 2)) == losses(said(program, train, 2))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not IS_LONG, reason="FOREBAY_LONG=1 runs it, and make deep-tests does")
 def test_valgrind_would_find_what_is_left_behind(prefix: Path, train: Path, tmp_path: Path) -> None:
     source = tmp_path / "leak.c"
@@ -286,6 +287,7 @@ LONG_CALLS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not IS_LONG, reason="FOREBAY_LONG=1 runs it, and make deep-tests does")
 @pytest.mark.parametrize("call", LONG_CALLS)
 def test_no_call_leaves_memory_behind(prefix: Path, train: Path, out: Path, tmp_path: Path, call: str) -> None:

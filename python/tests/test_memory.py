@@ -165,6 +165,7 @@ def rss(name="VmRSS"):
 """
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_over_many_batches(program: Any, make: Make) -> None:
     path = make(x=np.arange(4000).reshape(1000, 4), y=(np.arange(1000), {"chunks": (50,), "compression": "gzip"}))
     done = program(

@@ -196,9 +196,11 @@ def test_records_of_sub_communicators_are_the_same_bytes_on_every_rank(name: str
     assert sorted(rank for rank, _ in done) == ["0", "1", "2", "3"] and len({total for _, total in done}) == 1, said
 
 
+@pytest.mark.long
 def test_the_example_learns_under_mpirun() -> None:
     pytest.importorskip("torch")
-    said = mpirun("mpich5", 4, sys.executable, str(EXAMPLES / "mpi_molecules.py"))
+    ranks = 4 if os.environ.get("FOREBAY_SLOW") else 2
+    said = mpirun("mpich5", ranks, sys.executable, str(EXAMPLES / "mpi_molecules.py"))
     errors = [float(error) for error in re.findall(r"error ([\d.]+)", said)]
     assert errors[-1] < errors[0] / 4, errors
-    assert "600 molecules in 4 ranks" in said, said
+    assert f"600 molecules in {ranks} ranks" in said, said

@@ -234,6 +234,7 @@ def test_a_tier_that_is_not_kept_is_gone_when_the_program_ends(
     assert not [path for path in disk["path"].rglob("*") if path.name.startswith("job-") or path.is_file()]
 
 
+@pytest.mark.long
 def test_a_tier_is_left_when_the_last_who_uses_it_is_closed_or_dropped(origin: Path, disk: dict[str, Any]) -> None:
     def jobs() -> list[Path]:
         return [path for path in disk["path"].rglob("job-*")]

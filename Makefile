@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is kept outside the clone: see scripts/env.sh.
 .DEFAULT_GOAL := help
-.PHONY: help check demo test lint deep deep-tests deep-tiers deep-filters deep-crash deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-run deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage bench-dlio bench-papers bench-frameworks bench-run bench-mount wheel capi release clean
+.PHONY: help check demo test lint deep deep-tests deep-compat deep-tiers deep-filters deep-crash deep-fuzz deep-peers deep-memory deep-store deep-hdf5 deep-run deep-bench bench bench-loader bench-tiers bench-formats bench-store bench-stage bench-dlio bench-papers bench-frameworks bench-run bench-mount wheel capi release clean
 
 help: ## say what the targets do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -11,17 +11,20 @@ check: ## the inner loop: format, lints and unit tests of what changed; a minute
 demo: ## a short tour: inspects and reads files, checks all values against h5py, trains a small model, stages a checkpoint
 	@scripts/demo.sh
 
-test: ## all tests, of the Python package too, and the values of the HDF5 test files against h5py's
+test: ## the tests, of the Python package too, and the values of the HDF5 test files against h5py's; make deep-compat has the rest
 	@scripts/test.sh
 
 lint: ## format, lints, documentation, licences
 	@scripts/lint.sh
 
-deep: ## the long checks, all parts: tests in release, tiers, filters, ten minutes of fuzzing, memory, other libraries' test suites
+deep: ## the long checks, all parts: tests in release, compatibility, tiers, filters, ten minutes of fuzzing, memory, other libraries' test suites
 	@scripts/deep.sh
 
-deep-tests: ## all tests, in release
+deep-tests: ## all tests, in release, in all variants
 	@scripts/deep.sh tests
+
+deep-compat: ## Ray of today and of a year before, dask clusters, Hugging Face, plain parallel HDF5, variants of tests; at most an hour
+	@scripts/deep.sh compat
 
 deep-tiers: ## disk tiers: 200 kills, a million files, a disk that loses what it took (needs root), races of threads
 	@scripts/deep.sh tiers

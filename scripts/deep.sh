@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The long checks: deep.sh [PART…], all parts unless some are named.
 #   tests    all tests, in release, and variants that make test has no time for (FOREBAY_SLOW=1)
+#   compat   what make test leaves out, not optimised: frameworks on clusters and of a year before, another parallel HDF5, variants of
+#            tests, a crate outside of the workspace; at most an hour
 #   tiers    disk tiers: 200 kills, a million files, a disk that loses what it took, races of threads
 #   filters  large filter vectors
 #   crash    staging: states that a crash can leave of short programs are recovered, each call fails once; at most an hour
@@ -19,6 +21,10 @@ use_tree "$@"
 
 deep_tests() {
     FOREBAY_SLOW=1 "$ROOT/scripts/test.sh" --release
+}
+
+deep_compat() {
+    "$ROOT/scripts/deep-compat.sh"
 }
 
 deep_tiers() {
@@ -111,10 +117,10 @@ deep_peers() {
 }
 
 parts=("$@")
-[[ ${#parts[@]} -gt 0 ]] || parts=(tests tiers filters crash fuzz memory store hdf5 run bench peers)
+[[ ${#parts[@]} -gt 0 ]] || parts=(tests compat tiers filters crash fuzz memory store hdf5 run bench peers)
 for part in "${parts[@]}"; do
     case $part in
-    tests | tiers | filters | crash | fuzz | memory | store | hdf5 | run | bench | peers) "deep_$part" ;;
-    *) die "usage: deep.sh [tests|tiers|filters|crash|fuzz|memory|store|hdf5|run|bench|peers]…" ;;
+    tests | compat | tiers | filters | crash | fuzz | memory | store | hdf5 | run | bench | peers) "deep_$part" ;;
+    *) die "usage: deep.sh [tests|compat|tiers|filters|crash|fuzz|memory|store|hdf5|run|bench|peers]…" ;;
     esac
 done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All tests: test.sh [--release] [--rust]. Each part says in the end how long it took.
+# The tests: test.sh [--release] [--rust]. What takes longer than it may here, make deep-compat has, and deep-tests. Each part says in
+# the end how long it took.
 # With --rust, without the tests of the Python package, which need libraries that not every system has wheels of: adios2 has none for
 # aarch64. The package is still built and tried with NumPy alone.
 set -euo pipefail
@@ -36,6 +37,9 @@ for argument in "$@"; do
     esac
 done
 
+declare -a frameworks=(tensorflow jax)
+if [[ -n ${FOREBAY_SLOW:-} ]]; then frameworks+=(engines ray ray-old); fi
+
 begin "set-up"
 use_setup
 files=$("$ROOT/scripts/matrix.sh")
@@ -49,7 +53,8 @@ use_fresh_index
     need_packages tests/requirements-python.txt
     need_packages tests/requirements-formats.txt
     "$ROOT/scripts/mpi.sh"
-    for framework in tensorflow jax engines ray; do need_environment "$framework" "tests/requirements-$framework.txt"; done
+    for framework in "${frameworks[@]}"; do need_environment "$framework" "tests/requirements-$framework.txt"; done
+    "$ROOT/scripts/hdf5-parallel.sh"
 ) >/dev/null 2>&1 &
 ahead=$!
 # An environment that is half made would be used again.
@@ -114,6 +119,6 @@ begin "tests of the Python package"
 # Most of them wait for processes they started: one more at a time than there are processors.
 FOREBAY_BIN=$forebay PYTHONPATH=$site "$FOREBAY_PYTHON" -m pytest -q --numprocesses "$(($(nproc) < 4 ? $(nproc) + 1 : 4))" \
     --dist worksteal "$ROOT/python/tests"
-begin "TensorFlow, JAX, Dask, Ray"
-FOREBAY_BIN=$forebay "$ROOT/scripts/test-frameworks.sh" "$site"
+begin "${frameworks[*]}; make deep-compat has other frameworks"
+FOREBAY_BIN=$forebay "$ROOT/scripts/test-frameworks.sh" "$site" "${frameworks[@]}"
 end

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import types
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,17 @@ def test_every_example_is_tested() -> None:
     others = ["flax_images.py", "huggingface_datasets.py", "jax_images.py", "mpi_molecules.py", "numpy_minimal.py"]
     others += ["staged_checkpoint.py", "tensorflow_images.py"]
     assert names == [*others, *sorted(f"torch_{name}.py" for name in learning)]
+
+
+def test_shards_of_the_hugging_face_example_have_every_sample_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What the package calls; the package itself: tests/frameworks/test_hf_datasets.py.
+    names = ("Array2D", "Features", "IterableDataset", "Value")
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(**dict.fromkeys(names)))  # type: ignore[arg-type]
+    example = runpy.run_path(str(EXAMPLES / "huggingface_datasets.py"))
+    files = tuple(example["make"](tmp_path))
+    shards = [[int(one["label"]) for one in example["samples"]([shard], files, 7)] for shard in range(example["WORLD"])]
+    assert sorted(label for labels in shards for label in labels) == list(range(410))
+    assert all(len(labels) > 100 and labels != sorted(labels) for labels in shards)
 
 
 def test_numpy_minimal_loads_every_sample_of_two_epochs() -> None:

@@ -334,8 +334,8 @@ def test_memory_that_is_not_pinned_is_warned_of_once() -> None:
     class Pageable:
         pageable_bytes = 5
 
-        def stats(self) -> str:
-            return '{"pageable_bytes": 5, "refusals": 2, "last_error": 2}'
+        def stats(self) -> dict[str, int]:
+            return {"pageable_bytes": 5, "refusals": 2, "last_error": 2}
 
     watch = _pinned_memory.PinningWatch(Pageable())  # type: ignore[arg-type]
     with pytest.warns(forebay.ForebayWarning, match="ulimit -l") as warned:

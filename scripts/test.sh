@@ -70,7 +70,7 @@ if cargo nextest --version >/dev/null 2>&1; then rust_tests=(cargo nextest run);
 begin "tests"
 # Many of them wait, for a clock or a process: one more at a time than there are processors.
 export NEXTEST_TEST_THREADS=${NEXTEST_TEST_THREADS:-$(($(nproc) < 4 ? $(nproc) + 1 : $(nproc)))}
-"${rust_tests[@]}" --workspace --lib --bins --tests "${flags[@]}"
+"${rust_tests[@]}" --no-fail-fast --workspace --lib --bins --tests "${flags[@]}"
 begin "tests in the documentation"
 cargo test --doc --workspace "${flags[@]}"
 

@@ -108,16 +108,14 @@ fn write_and_read(hdf5: &Hdf5Calls, file: &Path) -> Result<()> {
 
 /// Which of our plug-ins the library has registered, in words.
 fn registered(hdf5: &Hdf5Calls) -> Result<String> {
-    let driver = |name: &CString| hdf5.has_driver(name);
-    let connector = |name: &CString| hdf5.has_connector(name);
-    let wanted: [(_, &dyn Fn(&CString) -> bool, _); 2] =
-        [("HDF5_DRIVER", &driver, "driver"), ("HDF5_VOL_CONNECTOR", &connector, "connector")];
+    let wanted = [("HDF5_DRIVER", "driver"), ("HDF5_VOL_CONNECTOR", "connector")];
     let mut words = Vec::new();
-    for (variable, is_registered, what) in wanted {
+    for (variable, what) in wanted {
         let Some(value) = std::env::var_os(variable) else { continue };
         let value = value.to_string_lossy().split_whitespace().next().unwrap_or_default().to_owned();
         let name = CString::new(value.as_str()).expect("a variable has no zero in it");
-        if !is_registered(&name) {
+        let is_registered = if what == "driver" { hdf5.has_driver(&name) } else { hdf5.has_connector(&name) };
+        if !is_registered {
             let error = format!("the {what} '{value}' is not registered");
             return Err(Error::new(ErrorKind::Unsupported, error));
         }

@@ -7,7 +7,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `runtime_hdf5`, `parallel_calls` | a libhdf5 found at run time and its errors; calls of parallel builds |
+//! | `runtime_hdf5` | a libhdf5 found at run time and its errors; calls of parallel builds |
 //! | `generate` | files of every format, written under a temporary name and moved into place |
 //! | `reading` | one sample of an HDF5 file, by a rank alone or by all together; drivers of MPI-IO and subfiling |
 //! | `workers` | processes that read samples or write files for a rank, and what is sent to them |
@@ -26,7 +26,6 @@ mod dataset_files;
 mod engine;
 mod generate;
 mod interruption;
-mod parallel_calls;
 mod phases;
 mod progress;
 mod ranks;

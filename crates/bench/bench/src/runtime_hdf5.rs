@@ -1,5 +1,7 @@
 //! A libhdf5 found at run time, its errors in its own words.
 
+mod parallel_calls;
+
 use std::{
     ffi::{CString, c_int},
     fs,

@@ -4,16 +4,24 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::{
+    cell::RefCell,
+    fmt,
     fs::{self, File},
     ops::ControlFlow,
-    os::unix::fs::FileExt,
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::fs::FileExt,
+    },
     path::{Path, PathBuf},
     process::Command,
+    rc::Rc,
     sync::Arc,
     time::Duration,
 };
 
+use forebay_scratch::disk::{self, Call, Watch};
 use forebay_stage::{Area, AreaSettings, CloseWhen, RecoverOptions, RedoFile, StageOptions, recover};
+use rustix::io::Errno;
 
 /// Only guards against hanging.
 const LIMIT: Option<Duration> = Some(Duration::from_secs(300));
@@ -39,6 +47,43 @@ fn left(folder: &Path) -> PathBuf {
     let copied = Command::new("cp").arg("-a").args([&folder.join("fast"), &left]).status().unwrap();
     assert!(copied.success());
     left
+}
+
+/// Lets calls fail, as a function says.
+struct Failing<F>(F);
+
+impl<F> fmt::Debug for Failing<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Failing")
+    }
+}
+
+impl<F: FnMut(&Call<'_>) -> Option<Errno>> Watch for Failing<F> {
+    fn before(&mut self, call: &Call<'_>) -> rustix::io::Result<()> {
+        (self.0)(call).map_or(Ok(()), Err)
+    }
+
+    fn after(&mut self, _: &Call<'_>, _: Option<BorrowedFd<'_>>) {}
+}
+
+/// Runs `body`; calls of this thread fail as `fails` says.
+fn failing<T>(fails: impl FnMut(&Call<'_>) -> Option<Errno> + 'static, body: impl FnOnce() -> T) -> T {
+    disk::watch(Some(Rc::new(RefCell::new(Failing(fails)))));
+    let done = body();
+    disk::watch(None);
+    done
+}
+
+/// Returns whether the path of an open file ends so.
+fn is_named(file: BorrowedFd<'_>, ending: &str) -> bool {
+    let link = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+    link.to_str().unwrap().ends_with(ending)
+}
+
+/// An area that nothing but those that wait drains.
+fn without_drainers(folder: &Path, is_paused: bool) -> Arc<Area> {
+    let settings = AreaSettings::folder(folder.join("fast"));
+    Area::open(AreaSettings { free_floor: 0, drainers: 0, start_paused: is_paused, ..settings }).unwrap()
 }
 
 /// The folders of processes in an area.
@@ -308,4 +353,34 @@ fn a_drain_that_is_awaited_goes_on_in_a_paused_area_and_no_other_does() {
         area.close().unwrap();
         assert_eq!(fs::read(&other).unwrap(), b"bytes");
     }
+}
+
+#[test]
+fn a_recover_that_is_broken_off_behind_its_first_note_is_finished_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, [b'0'; 3000]).unwrap();
+    let area = paused(folder.path(), 8 << 10);
+    let file = update(&area, &path);
+    file.write_at(0, &[b'A'; 900]).unwrap();
+    file.drain().unwrap();
+    file.write_at(1000, &[b'B'; 900]).unwrap();
+    file.stage().unwrap();
+    let left = left(folder.path());
+    let mut notes = 0;
+    let fails = move |call: &Call<'_>| match call {
+        Call::Write { file, .. } if is_named(*file, ".facts") => {
+            notes += 1;
+            (notes > 1).then_some(Errno::IO)
+        }
+        Call::Write { file, .. } if is_named(*file, "/file") => Some(Errno::IO),
+        _ => None,
+    };
+    let first = failing(fails, || recover(&left, &RecoverOptions::default(), &quiet).unwrap());
+    assert_eq!(first.refused.len(), 1, "{first:?}");
+    let second = recover(&left, &RecoverOptions::default(), &quiet).unwrap();
+    assert_eq!((second.finished.len(), second.refused.len()), (1, 0), "{second:?}");
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!((bytes[0], bytes[1000], bytes[2999]), (b'A', b'B', b'0'));
+    std::mem::forget((file, area));
 }

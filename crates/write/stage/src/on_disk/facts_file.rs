@@ -38,8 +38,15 @@ pub(crate) struct FactsFile {
 }
 
 impl FactsFile {
+    /// A file that nothing was written to yet.
     pub(crate) fn new(file: File) -> Self {
         Self { file, written: AtomicU64::new(1) }
+    }
+
+    /// A file that another process has left: numbers go on behind its newest slot, so that the first write hits the older one.
+    pub(crate) fn reopen(file: File) -> Result<Self> {
+        let last = read_slots(&file)?.map_or(0, |(number, _)| number);
+        Ok(Self { file, written: AtomicU64::new(last.wrapping_add(1)) })
     }
 
     /// Writes `facts` to the older slot.
@@ -61,15 +68,24 @@ impl FactsFile {
 
 /// The newest facts in `file`; nothing where it has none that are whole.
 pub(crate) fn read_facts(file: &File) -> Result<Option<DestinationFacts>> {
+    Ok(read_slots(file)?.map(|(_, facts)| facts))
+}
+
+fn read_slots(file: &File) -> Result<Option<(u64, DestinationFacts)>> {
     let mut bytes = [0; SLOT_LEN * 2];
     let len = disk::read_at(file, &mut bytes, 0).map_err(Error::from_io)?;
-    Ok(newest(&bytes[..len]))
+    Ok(newest_slot(&bytes[..len]))
 }
 
 /// The newest facts in the bytes of a facts file.
 pub(crate) fn newest(bytes: &[u8]) -> Option<DestinationFacts> {
+    newest_slot(bytes).map(|(_, facts)| facts)
+}
+
+/// The newest sound slot, with its number.
+fn newest_slot(bytes: &[u8]) -> Option<(u64, DestinationFacts)> {
     let slots = bytes.chunks_exact(SLOT_LEN).take(2).filter_map(|slot| decode(slot.try_into().ok()?));
-    slots.max_by_key(|(number, _)| *number).map(|(_, facts)| facts)
+    slots.max_by_key(|(number, _)| *number)
 }
 
 fn encode(facts: &DestinationFacts, number: u64) -> [u8; SLOT_LEN] {
@@ -136,5 +152,32 @@ mod tests {
         }
         disk::write_all_at(named.as_file(), &[0xff; 8], SLOT_LEN as u64 + 20).unwrap();
         assert_eq!(facts.read().unwrap().unwrap().base, 4);
+    }
+
+    #[test]
+    fn a_file_that_is_opened_again_keeps_its_newest_slot_until_a_newer_one_is_whole() {
+        for count in 1..5 {
+            let named = tempfile::NamedTempFile::new().unwrap();
+            let mut written = DestinationFacts {
+                stamp: FileStamp::default(),
+                is_active: false,
+                is_foreign: false,
+                base: 0,
+                pending_bytes: 0,
+            };
+            let facts = FactsFile::new(named.reopen().unwrap());
+            for base in 1..=count {
+                written.base = base;
+                facts.write(&written).unwrap();
+            }
+            let again = FactsFile::reopen(named.reopen().unwrap()).unwrap();
+            written.base = count + 1;
+            again.write(&written).unwrap();
+            assert_eq!(again.read().unwrap(), Some(written));
+            // Torn, the new slot leaves the one before it.
+            let slot = (count + 1) % 2 * SLOT_LEN as u64;
+            disk::write_all_at(named.as_file(), &[0xff; 8], slot + 20).unwrap();
+            assert_eq!(again.read().unwrap().map(|facts| facts.base), Some(count));
+        }
     }
 }

@@ -95,14 +95,11 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
     draining.state = ItemState::Draining;
     write_journal(recovery.folder, recovery.id, &draining, true)?;
     // Should this process be killed as well, the next one must know who changed the destination.
-    let facts_file = FactsFile::new(recovery.folder.open_existing(facts_name(recovery.id))?);
+    let facts_file = FactsFile::reopen(recovery.folder.open_existing(facts_name(recovery.id))?)?;
     beat(recovery.folder)?;
     let stamp = FileStamp::of(&file)?;
     let is_known = is_known(recovery, &stamp)?;
-    let active = DestinationFacts { stamp, is_active: true, ..facts };
-    // Twice, so that both slots say so whichever is newer.
-    facts_file.write(&active)?;
-    facts_file.write(&active)?;
+    facts_file.write(&DestinationFacts { stamp, is_active: true, ..facts })?;
     let (pending, truncation) = newest(&records);
     if let Some(truncation) = truncation {
         disk::set_len(&file, truncation.cut)
@@ -191,8 +188,7 @@ fn tell_siblings(recovery: &Recovery<'_>, stamp: FileStamp) -> Result<()> {
     for other in recovery.siblings.iter().filter(|other| other.id != recovery.id) {
         // One that is gone is done.
         let Some(facts) = facts_in(&other.folder, &other.id)? else { continue };
-        let file = FactsFile::new(other.folder.open_existing(facts_name(&other.id))?);
-        file.write(&DestinationFacts { stamp, ..facts })?;
+        let file = FactsFile::reopen(other.folder.open_existing(facts_name(&other.id))?)?;
         file.write(&DestinationFacts { stamp, ..facts })?;
     }
     Ok(())

@@ -269,6 +269,78 @@ fn a_damaged_log_is_refused_with_a_way_out_and_what_comes_before_can_be_applied(
 }
 
 #[test]
+fn what_a_flush_promised_is_missed_where_a_log_has_lost_it() {
+    let write = |log: &Path, byte: u8, at: u64| {
+        File::options().write(true).open(log).unwrap().write_all_at(&[byte], at).unwrap();
+    };
+    let second = (64 + 48 + 1000_u64).next_multiple_of(64) + 48;
+    let damages: [(&str, &dyn Fn(&Path), usize); 4] = [
+        ("head", &|log| write(log, b'X', 20), 0),
+        ("version", &|log| write(log, 9, 8), 0),
+        ("second record", &|log| write(log, b'X', second + 10), 1),
+        ("file", &|log| fs::remove_file(log).unwrap(), 0),
+    ];
+    for (what, damage, left_over) in damages {
+        let (folder, left) = killed(|area, folder| {
+            fs::write(folder.join("file"), [b'0'; 3000]).unwrap();
+            let file = area.update(&folder.join("file"), open(&folder.join("file")), StageOptions::default());
+            let file = file.unwrap();
+            for letter in 0..3 {
+                file.write_at(1000 * u64::from(letter), &[b'A' + letter; 1000]).unwrap();
+            }
+            file.stage().unwrap();
+            std::mem::forget(file);
+        });
+        let path = folder.path().join("file");
+        damage(&files(&left, "s-0.log").remove(0));
+        let other = Area::open(AreaSettings::folder(&left)).unwrap();
+        let error = other.pending(&path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{what}: {error}");
+        let error = refused(&left);
+        assert!(error.contains("damaged") && error.contains("--apply"), "{what}: {error}");
+        assert_eq!(fs::read(&path).unwrap(), [b'0'; 3000], "{what}");
+        let id = recover(&left, &RecoverOptions::default(), &quiet).unwrap().refused.remove(0).id;
+        let apply = RecoverOptions { apply: vec![id.clone()], ..RecoverOptions::default() };
+        let done = recover(&left, &apply, &quiet).unwrap();
+        assert_eq!((done.finished.len(), done.refused.len()), (left_over, 1 - left_over), "{what}: {done:?}");
+        if left_over == 0 {
+            let discard = RecoverOptions { discard: vec![id], ..RecoverOptions::default() };
+            assert_eq!(recover(&left, &discard, &quiet).unwrap().discarded.len(), 1, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_log_of_an_earlier_version_which_promised_nothing_is_replayed_as_far_as_it_is_whole() {
+    let (folder, left) = killed(|area, folder| {
+        fs::write(folder.join("file"), [b'0'; 3000]).unwrap();
+        let file =
+            area.update(&folder.join("file"), open(&folder.join("file")), StageOptions::default()).unwrap();
+        file.write_at(0, &[b'A'; 1000]).unwrap();
+        file.write_at(1000, &[b'B'; 1000]).unwrap();
+        file.stage().unwrap();
+        std::mem::forget(file);
+    });
+    // Slots of 80 bytes as they were written before: the flags have two bits.
+    let facts = files(&left, ".facts").remove(0);
+    let mut bytes = fs::read(&facts).unwrap();
+    for slot in bytes.chunks_exact_mut(80).filter(|slot| slot[..4] == *b"FBF1") {
+        slot[48] &= 3;
+        slot[49..56].fill(0);
+        let sum = crc32c::crc32c(&slot[8..]);
+        slot[4..8].copy_from_slice(&sum.to_le_bytes());
+    }
+    fs::write(&facts, bytes).unwrap();
+    let log = File::options().write(true).open(files(&left, "s-0.log").remove(0)).unwrap();
+    let second = (64 + 48 + 1000_u64).next_multiple_of(64) + 48;
+    log.write_all_at(b"X", second + 10).unwrap();
+    let done = recover(&left, &RecoverOptions::default(), &quiet).unwrap();
+    assert_eq!((done.finished.len(), done.refused.len()), (1, 0), "{done:?}");
+    let bytes = fs::read(folder.path().join("file")).unwrap();
+    assert_eq!((bytes[0], bytes[1000]), (b'A', b'0'));
+}
+
+#[test]
 fn damaged_and_foreign_journals_are_refused_and_can_be_discarded() {
     for damage in ["cut", "noise", "version", "empty"] {
         let (folder, left) = killed(|area, folder| {

@@ -1,6 +1,13 @@
 //! What the destination of an update looked like after the last drain, and how far the log is drained.
 //!
 //! Two slots of 80 bytes are written in turn, each with a number and a CRC32C: a write that was cut leaves the other.
+//!
+//! ```text
+//! "FBF1" | crc u32 | number | device | inode | len | modified_ns | flags | base | pending_bytes | born_ns       each u64
+//! flags: bit 0 active | bit 1 foreign | from bit 2 on the last promised record
+//! ```
+//!
+//! Earlier versions wrote and read the first two bits of the flags alone: they promise nothing, and lose what later ones promised.
 
 use std::{
     fs::File,
@@ -14,6 +21,8 @@ use crate::on_disk::stamp::FileStamp;
 
 const SLOT_LEN: usize = 80;
 const MAGIC: u32 = u32::from_le_bytes(*b"FBF1");
+/// Where the promised record begins in the flags. A record takes 64 bytes: the bits that are left number more than any disk has.
+const PROMISED_SHIFT: u32 = 2;
 
 /// What is known of the destination of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +37,9 @@ pub(crate) struct DestinationFacts {
     pub(crate) base: u64,
     /// Bytes that are not in the destination, roughly.
     pub(crate) pending_bytes: u64,
+    /// The last record that a flush promised: those up to it are in the log, synced, or in the destination. 0 where nothing was promised,
+    /// or by an earlier version.
+    pub(crate) promised: u64,
 }
 
 /// The file that holds the facts.
@@ -98,7 +110,7 @@ fn encode(facts: &DestinationFacts, number: u64) -> [u8; SLOT_LEN] {
         stamp.inode,
         stamp.len,
         stamp.modified_ns,
-        u64::from(facts.is_active) | u64::from(facts.is_foreign) << 1,
+        u64::from(facts.is_active) | u64::from(facts.is_foreign) << 1 | facts.promised << PROMISED_SHIFT,
         facts.base,
         facts.pending_bytes,
         stamp.born_ns,
@@ -129,6 +141,7 @@ fn decode(slot: &[u8; SLOT_LEN]) -> Option<(u64, DestinationFacts)> {
         is_foreign: number(5) & 2 != 0,
         base: number(6),
         pending_bytes: number(7),
+        promised: number(5) >> PROMISED_SHIFT,
     };
     is_sound.then_some((number(0), facts))
 }
@@ -143,10 +156,16 @@ mod tests {
         let facts = FactsFile::new(named.reopen().unwrap());
         assert_eq!(facts.read().unwrap(), None);
         let stamp = FileStamp { device: 1, inode: 2, born_ns: 5, len: 3, modified_ns: 4 };
-        let mut written =
-            DestinationFacts { stamp, is_active: false, is_foreign: true, base: 0, pending_bytes: 9 };
+        let mut written = DestinationFacts {
+            stamp,
+            is_active: false,
+            is_foreign: true,
+            base: 0,
+            pending_bytes: 9,
+            promised: 0,
+        };
         for base in 1..6 {
-            written.base = base;
+            (written.base, written.promised) = (base, 7 * base);
             facts.write(&written).unwrap();
             assert_eq!(facts.read().unwrap(), Some(written));
         }
@@ -164,6 +183,7 @@ mod tests {
                 is_foreign: false,
                 base: 0,
                 pending_bytes: 0,
+                promised: 0,
             };
             let facts = FactsFile::new(named.reopen().unwrap());
             for base in 1..=count {

@@ -157,16 +157,19 @@ pub(crate) fn has_facts(folder: &OwnFolder, id: &str) -> Result<bool> {
 }
 
 fn logged_bytes(folder: &OwnFolder, id: &str, journal: &Journal) -> u64 {
-    records_left(folder, id, journal).unwrap_or_default().iter().map(|record| record.len).sum()
+    let base = facts_in(folder, id).ok().flatten().map_or(0, |facts| facts.base);
+    records_left(folder, journal, base).unwrap_or_default().iter().map(|record| record.len).sum()
 }
 
-/// Whether the log of the update `id` has anything that is not in its destination, if only a new length.
+/// Whether the log of the update `id` has anything that is not in its destination, if only a new length, or has lost what was promised.
 pub(crate) fn has_records(folder: &OwnFolder, id: &str, journal: &Journal) -> Result<bool> {
-    Ok(records_left(folder, id, journal)?.iter().any(|record| record.kind != RecordKind::Mark))
+    let (base, promised) = facts_in(folder, id)?.map_or((0, 0), |facts| (facts.base, facts.promised));
+    let left = records_left(folder, journal, base)?;
+    let last = left.iter().map(|record| record.sequence).max().unwrap_or(0);
+    Ok(base <= promised && last < promised || left.iter().any(|record| record.kind != RecordKind::Mark))
 }
 
-fn records_left(folder: &OwnFolder, id: &str, journal: &Journal) -> Result<Vec<RecordHead>> {
-    let base = facts_in(folder, id)?.map_or(0, |facts| facts.base);
+fn records_left(folder: &OwnFolder, journal: &Journal, base: u64) -> Result<Vec<RecordHead>> {
     let segments = segments_of(folder, journal.log, ScanDepth::Heads)?;
     let records = segments.iter().flat_map(|segment| &segment.records).map(|record| record.head);
     Ok(records.filter(|record| record.sequence >= base).collect())

@@ -16,7 +16,7 @@ use crate::{
     },
     on_disk::{
         facts_file::{DestinationFacts, FactsFile},
-        item_files::{find_journal, write_journal},
+        item_files::{find_journal, is_draft, write_journal},
         journal::Journal,
         log_record::{FoundRecord, RecordKind, ScanDepth},
         stamp::{FileStamp, is_regular, now_ns},
@@ -46,10 +46,13 @@ type LoggedRecord = (Arc<LogSegment>, FoundRecord);
 pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<RecoverVerdict> {
     let Some(facts) = facts_of(recovery)? else {
         let is_empty = segments_of(recovery.folder, journal.log, ScanDepth::Heads)?.is_empty();
+        let has_facts = has_facts(recovery.folder, recovery.id)?;
         // A flush syncs the names of the facts and of the segments before it promises anything.
-        let is_lost = !recovery.is_same_boot && !has_facts(recovery.folder, recovery.id)?;
+        let is_lost = !recovery.is_same_boot && !has_facts;
+        // And the bytes of the facts before it syncs the journal.
+        let is_damaged = has_facts && !is_draft(recovery.folder, recovery.id)?;
         // The facts are written before the first record: without them nothing was accepted.
-        return Ok(if is_empty || is_lost {
+        return Ok(if is_empty && !is_damaged || is_lost {
             RecoverVerdict::Discard
         } else {
             RecoverVerdict::Refuse(
@@ -57,12 +60,12 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
             )
         });
     };
-    let records = match records_of(recovery, journal, facts.base) {
+    let records = match records_of(recovery, journal, &facts) {
         Ok(records) => records,
         Err(error) => return Ok(RecoverVerdict::Refuse(error)),
     };
     if !records.iter().any(|(_, record)| record.head.kind != RecordKind::Mark) {
-        return left_out(recovery, journal, facts.base);
+        return left_out(recovery, journal, &facts, &records);
     }
     match check_destination(recovery, journal, &facts) {
         Ok(()) => Ok(RecoverVerdict::Finish),
@@ -71,11 +74,17 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
 }
 
 /// What is to become of a log of which nothing is replayed: who asks for it to be applied is not answered by its removal.
-fn left_out(recovery: &Recovery<'_>, journal: &Journal, base: u64) -> Result<RecoverVerdict> {
+fn left_out(
+    recovery: &Recovery<'_>,
+    journal: &Journal,
+    facts: &DestinationFacts,
+    records: &[LoggedRecord],
+) -> Result<RecoverVerdict> {
     let segments = segments_of(recovery.folder, journal.log, ScanDepth::Heads)?;
-    let base = base_of(&segments, base);
+    let base = base_of(&segments, facts.base);
     let mut left = segments.iter().flat_map(|segment| &segment.records).map(|record| record.head);
-    if recovery.is_forced && left.any(|head| head.kind != RecordKind::Mark && head.sequence >= base) {
+    let is_left = left.any(|head| head.kind != RecordKind::Mark && head.sequence >= base);
+    if recovery.is_forced && (is_left || lost_record(facts, base, records).is_some()) {
         let error = Error::corrupt("nothing of the redo log can be applied");
         return Ok(RecoverVerdict::Refuse(error.hint(recovery.discard_hint())));
     }
@@ -85,7 +94,7 @@ fn left_out(recovery: &Recovery<'_>, journal: &Journal, base: u64) -> Result<Rec
 /// Replays the log.
 pub(crate) fn finish(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
     let Some(facts) = facts_of(recovery)? else { return Ok(()) };
-    let records = records_of(recovery, journal, facts.base)?;
+    let records = records_of(recovery, journal, &facts)?;
     let file = open_destination(&journal.destination())?;
     lock_destination(recovery, &file)?;
     // Others may have replaced or changed it since it was judged.
@@ -223,11 +232,27 @@ fn newest(records: &[LoggedRecord]) -> (PendingMap, Option<Truncation>) {
     (pending, truncation)
 }
 
-/// The records that count, from `base` on.
-fn records_of(recovery: &Recovery<'_>, journal: &Journal, base: u64) -> Result<Vec<LoggedRecord>> {
+/// The first record of which the facts say that it was promised and that is neither in the destination nor among `records`, which begin
+/// with `base`.
+fn lost_record(facts: &DestinationFacts, base: u64, records: &[LoggedRecord]) -> Option<u64> {
+    let end = records.last().map_or(base, |(_, record)| record.head.sequence.saturating_add(1));
+    (end <= facts.promised).then_some(end)
+}
+
+fn missing(record: u64) -> Error {
+    Error::corrupt(format!("redo log is damaged: record {record} is missing"))
+}
+
+/// The records that count, from those on that are not in the destination; an error where some are missing that were promised, unless the
+/// user wants what comes before.
+fn records_of(
+    recovery: &Recovery<'_>,
+    journal: &Journal,
+    facts: &DestinationFacts,
+) -> Result<Vec<LoggedRecord>> {
     let depth = if recovery.is_same_boot { ScanDepth::SameBoot } else { ScanDepth::Checked };
     let mut segments = segments_of(recovery.folder, journal.log, depth)?;
-    let base = base_of(&segments, base);
+    let base = base_of(&segments, facts.base);
     if !recovery.is_same_boot {
         // Nothing behind the last mark was promised, whatever is missing there.
         let heads = segments.iter().flat_map(|segment| &segment.records).map(|record| record.head);
@@ -235,7 +260,11 @@ fn records_of(recovery: &Recovery<'_>, journal: &Journal, base: u64) -> Result<V
         let last = marks.max().unwrap_or(0);
         segments.retain(|segment| segment.head.first <= last);
     }
-    let mut records = in_order(segments, base, recovery.is_forced).map_err(|error| {
+    let ordered = in_order(segments, base, recovery.is_forced).and_then(|records| {
+        let lost = lost_record(facts, base, &records).filter(|_| !recovery.is_forced);
+        lost.map_or(Ok(records), |record| Err(missing(record)))
+    });
+    let mut records = ordered.map_err(|error| {
         error.hint(format!(
             "'--apply {0}' applies what comes before, {1}",
             recovery.id,
@@ -277,8 +306,7 @@ pub(crate) fn in_order(
             if stops_at_gaps {
                 break;
             }
-            let what = format!("redo log is damaged: record {next} is missing");
-            return Err(Error::corrupt(what));
+            return Err(missing(next));
         }
         let segment = Arc::new(LogSegment::found(file, name, len));
         let news = inside.into_iter().filter(|record| record.head.sequence >= next);

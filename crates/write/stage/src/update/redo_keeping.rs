@@ -1,6 +1,6 @@
 //! What the area keeps of an updated file besides its log: the journal and the facts.
 
-use forebay_process::Result;
+use forebay_process::{Error, Result};
 
 use crate::{
     area::status::{ItemKind, ItemState},
@@ -98,10 +98,29 @@ impl RedoState {
     fn write_facts(&self, inner: &mut RedoInner, is_active: bool) -> Result<()> {
         let stamp = FileStamp::of(&*self.file)?;
         let (base, is_foreign) = (inner.base, inner.is_foreign);
-        let facts =
-            DestinationFacts { stamp, is_active, is_foreign, base, pending_bytes: inner.pending.bytes() };
-        self.facts.get().map_or(Ok(()), |file| file.write(&facts))?;
+        let (pending_bytes, promised) = (inner.pending.bytes(), inner.promised);
+        let facts = DestinationFacts { stamp, is_active, is_foreign, base, pending_bytes, promised };
+        self.keep_facts(inner, facts)?;
         inner.known = Some(stamp);
+        Ok(())
+    }
+
+    fn keep_facts(&self, inner: &mut RedoInner, facts: DestinationFacts) -> Result<()> {
+        let at = |error: Error| error.at(facts_name(&self.id));
+        self.facts.get().map_or(Ok(()), |file| file.write(&facts)).map_err(at)?;
+        inner.written = Some(facts);
+        Ok(())
+    }
+
+    /// Says in the facts that the records up to `sequence` are promised, now that they are synced in the log: `recover` refuses a log that
+    /// has lost some. The destination may be changing, so nothing else is said of it.
+    pub(crate) fn promise(&self, sequence: u64) -> Result<()> {
+        let mut inner = self.lock();
+        let Some(written) = inner.written.filter(|written| written.promised < sequence) else {
+            return Ok(());
+        };
+        self.keep_facts(&mut inner, DestinationFacts { promised: sequence, ..written })?;
+        inner.promised = sequence;
         Ok(())
     }
 

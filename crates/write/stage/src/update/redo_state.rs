@@ -19,7 +19,7 @@ use crate::{
     },
     create::destination_changes::DestinationChange,
     on_disk::{
-        facts_file::FactsFile,
+        facts_file::{DestinationFacts, FactsFile},
         item_name::update_id,
         log_record::RecordKind,
         stamp::{FileStamp, now_ns},
@@ -80,6 +80,10 @@ pub(crate) struct RedoInner {
     pub(crate) base: u64,
     /// Records before this one are synced in the log or in the destination.
     pub(crate) marked: u64,
+    /// The last record that the facts say is promised.
+    pub(crate) promised: u64,
+    /// The facts as they were written last.
+    pub(crate) written: Option<DestinationFacts>,
     /// The last mark that the log may have lost.
     pub(crate) forgotten_mark: u64,
     /// Changes of the destination by writes that do not go through the log, at this moment.
@@ -134,6 +138,8 @@ impl RedoState {
             failure: None,
             base: 1,
             marked: 0,
+            promised: 0,
+            written: None,
             forgotten_mark: 0,
             passing: 0,
             known: None,
@@ -267,6 +273,7 @@ impl RedoState {
         let journal = (!inner.is_journal_synced).then(|| self.journal(&inner, ItemState::Open));
         drop(inner);
         let synced = unsynced.iter().try_for_each(|segment| segment.sync()).and_then(|()| {
+            self.promise(mark.sequence)?;
             self.facts.get().map_or(Ok(()), FactsFile::sync)?;
             match journal {
                 Some(journal) => self.shared.room.write_journal(&self.id, &journal, true),

@@ -91,8 +91,8 @@ fn wait(area: &Arc<Area>, destination: &Path, opening: SettledOpening) -> Result
             Err(error) => Some(error),
         };
         match trouble {
-            // Trouble with the area itself is told when it is written to.
-            Some(error) if error.kind() != ErrorKind::Unavailable => return Ok(SettledFile::default()),
+            // The directory that the file would be in is not there: HDF5 says so itself.
+            Some(error) if error.kind() == ErrorKind::NotFound => return Ok(SettledFile::default()),
             Some(error) if opening == SettledOpening::Existing => return Err(error),
             Some(_) => match area.prepare_discard(destination) {
                 Ok(prepared) => return Ok(SettledFile { discard: Some((Arc::clone(area), prepared)) }),

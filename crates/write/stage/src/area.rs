@@ -133,7 +133,7 @@ impl Area {
     ///
     /// Updates are those of the file that has this name now: one that was renamed since is found by its new name.
     /// What is still being written does not count: a reader sees the destination as it is. An error where a killed process
-    /// left bytes for it: `recover` has to decide.
+    /// left bytes for it, as `recover` has to decide, and of the kind `Unavailable` where the area cannot tell.
     pub fn pending(&self, destination: &Path) -> Result<Option<ItemState>> {
         let file = WantedFile::at(destination)?;
         let engine = self.cell.peek();
@@ -145,10 +145,11 @@ impl Area {
         if let Some(state) = own.rfind(|state| waits(*state)) {
             return Ok(Some(state));
         }
-        let Some(area) = self.folder().map(|folder| open_area(folder)).transpose()?.flatten() else {
+        // Who asks opens the file next: what cannot be read may be bytes for it.
+        let area = self.folder().map(|folder| open_area(folder)).transpose();
+        let Some(area) = area.map_err(|error| unreadable(error, &file.path))?.flatten() else {
             return Ok(None);
         };
-        // Who asks opens the file next: what cannot be read may be bytes for it.
         let items = survey::items_for(&area, &file).map_err(|error| unreadable(error, &file.path))?;
         for item in &items {
             let FoundItem { folder, id, journal, is_deserted } = item;

@@ -8,7 +8,7 @@ use std::{
     ops::ControlFlow,
     os::{
         fd::{AsRawFd, BorrowedFd},
-        unix::fs::FileExt,
+        unix::fs::{FileExt, PermissionsExt},
     },
     path::{Path, PathBuf},
     process::Command,
@@ -18,6 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forebay_process::ErrorKind;
 use forebay_scratch::disk::{self, Call, Watch};
 use forebay_stage::{
     Area, AreaSettings, CloseWhen, ItemState, RecoverOptions, Sealed, StageOptions, recover,
@@ -502,4 +503,23 @@ fn a_temporary_file_that_could_not_be_removed_is_removed_by_the_next_try() {
     area.drain(&quiet).unwrap();
     let names: Vec<_> = fs::read_dir(&slow).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["file"]);
+}
+
+#[test]
+fn an_area_that_cannot_be_looked_at_does_not_say_that_nothing_is_staged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let area = area(&folder.path().join("fast"), 64 << 20);
+    area.pause();
+    let file = area.update(&path, opened(&path), StageOptions::default()).unwrap();
+    file.write_at(0, b"bytes").unwrap();
+    file.stage().unwrap();
+    let left = left(&folder.path().join("fast"));
+    let inner = fs::read_dir(&left).unwrap().next().unwrap().unwrap().path();
+    // Somebody has made it readable for the group: it is private no more.
+    fs::set_permissions(&inner, fs::Permissions::from_mode(0o750)).unwrap();
+    let error = Area::open(AreaSettings::folder(&left)).unwrap().pending(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("cannot tell whether writes to it are staged"), "{error}");
+    std::mem::forget((file, area));
 }

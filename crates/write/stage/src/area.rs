@@ -150,7 +150,7 @@ impl Area {
         let Some(area) = area.map_err(|error| unreadable(error, &file.path))?.flatten() else {
             return Ok(None);
         };
-        let items = survey::items_for(&area, &file).map_err(|error| unreadable(error, &file.path))?;
+        let items = survey::all_items_for(&area, &file).map_err(|error| unreadable(error, &file.path))?;
         for item in &items {
             let FoundItem { folder, id, journal, is_deserted } = item;
             let has_records =

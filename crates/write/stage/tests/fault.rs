@@ -341,7 +341,7 @@ fn a_log_of_an_earlier_version_which_promised_nothing_is_replayed_as_far_as_it_i
 }
 
 #[test]
-fn damaged_and_foreign_journals_are_refused_and_can_be_discarded() {
+fn damaged_and_foreign_journals_are_told_of_refused_and_can_be_discarded() {
     for damage in ["cut", "noise", "version", "empty"] {
         let (folder, left) = killed(|area, folder| {
             let file = area.create(&folder.join("file"), StageOptions::default()).unwrap();
@@ -357,6 +357,11 @@ fn damaged_and_foreign_journals_are_refused_and_can_be_discarded() {
             _ => bytes.clear(),
         }
         File::create(&journal).unwrap().write_all(&bytes).unwrap();
+        let other = Area::open(AreaSettings::folder(&left)).unwrap();
+        let path = folder.path().join("file");
+        let error = other.pending(&path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "who opens it is told, {damage}: {error}");
+        assert_eq!(other.pending(&folder.path().join("another")).unwrap(), None, "{damage}");
         let error = refused(&left);
         assert!(error.contains("journal") && error.contains("--discard"), "{damage}: {error}");
         let id = journal.file_stem().unwrap().to_str().unwrap().to_owned();

@@ -19,7 +19,7 @@ use crate::{
     create::image_state::image_name,
     on_disk::{
         facts_file::{DestinationFacts, read_facts},
-        item_files::{find_journal, item_ids, read_journal},
+        item_files::{find_journal, is_draft, item_ids, read_journal},
         item_name::WantedFile,
         journal::Journal,
         log_record::{
@@ -227,8 +227,32 @@ impl FoundItem {
     }
 }
 
-/// The items for `file` in `area`, of all processes, in the order of their seals, with whether their process is gone.
+/// The items for `file` in `area`, of all processes, in the order of their seals, with whether their process is gone. Those whose journals are damaged or of another
+/// version are left out.
 pub(crate) fn items_for(area: &OwnFolder, file: &WantedFile) -> Result<Vec<FoundItem>> {
+    items_or(area, file, &|_, _| Ok(()))
+}
+
+/// The same for who opens `file` next; an error where a journal that may be for it cannot be read. One that was never synced and that a
+/// power loss has damaged promises nothing.
+pub(crate) fn all_items_for(area: &OwnFolder, file: &WantedFile) -> Result<Vec<FoundItem>> {
+    items_or(area, file, &|folder, id| match read_journal(folder, id) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == ErrorKind::Corrupt && is_lost_draft(folder, id)? => Ok(()),
+        read => read.map(drop),
+    })
+}
+
+/// Returns true for the journal of an item that was not synced before the machine was started again.
+fn is_lost_draft(folder: &OwnFolder, id: &str) -> Result<bool> {
+    Ok(boot_in(folder).is_some_and(|boot| boot != boot_id()) && is_draft(folder, id)?)
+}
+
+fn items_or(
+    area: &OwnFolder,
+    file: &WantedFile,
+    without_journal: &dyn Fn(&OwnFolder, &str) -> Result<()>,
+) -> Result<Vec<FoundItem>> {
     let mut found = Vec::new();
     for name in area.names()?.into_iter().filter(|name| name.starts_with(PROCESS_PREFIX)) {
         let folder = match area.open_subfolder(&name).map(Arc::new) {
@@ -236,7 +260,10 @@ pub(crate) fn items_for(area: &OwnFolder, file: &WantedFile) -> Result<Vec<Found
             folder => folder?,
         };
         for id in item_ids(&folder)?.into_iter().filter(|id| file.may_be(id)) {
-            let Some(journal) = find_journal(&folder, &id)? else { continue };
+            let Some(journal) = find_journal(&folder, &id)? else {
+                without_journal(&folder, &id)?;
+                continue;
+            };
             if file.is_of(&journal, facts_in(&folder, &id)?.map(|facts| facts.stamp).as_ref()) {
                 let is_deserted = is_deserted(&name, &folder)?;
                 found.push(FoundItem { folder: Arc::clone(&folder), id, journal, is_deserted });

@@ -96,6 +96,8 @@ fn wait(area: &Arc<Area>, destination: &Path, opening: SettledOpening) -> Result
             Some(error) if opening == SettledOpening::Existing => return Err(error),
             Some(_) => match area.prepare_discard(destination) {
                 Ok(prepared) => return Ok(SettledFile { discard: Some((Arc::clone(area), prepared)) }),
+                // Trouble with the area itself is told when it is written to: recover writes over no file that was replaced since.
+                Err(error) if error.kind() != ErrorKind::Unavailable => return Ok(SettledFile::default()),
                 Err(error) if start.elapsed() > DISCARD_LIMIT => return Err(error),
                 Err(_) => {}
             },

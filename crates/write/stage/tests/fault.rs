@@ -341,7 +341,7 @@ fn a_log_of_an_earlier_version_which_promised_nothing_is_replayed_as_far_as_it_i
 }
 
 #[test]
-fn damaged_and_foreign_journals_are_told_of_refused_and_can_be_discarded() {
+fn damaged_and_foreign_journals_are_reported_and_refused_and_can_be_discarded() {
     for damage in ["cut", "noise", "version", "empty"] {
         let (folder, left) = killed(|area, folder| {
             let file = area.create(&folder.join("file"), StageOptions::default()).unwrap();

@@ -384,3 +384,59 @@ fn a_recover_that_is_broken_off_behind_its_first_note_is_finished_by_the_next() 
     assert_eq!((bytes[0], bytes[1000], bytes[2999]), (b'A', b'B', b'0'));
     std::mem::forget((file, area));
 }
+
+/// Returns whether a call makes or renames a journal.
+fn is_journal_write(call: &Call<'_>) -> bool {
+    let is_journal = |name: &Path| {
+        let name = name.to_str().unwrap();
+        name.contains(".journal.") || name.contains(".open.")
+    };
+    matches!(call, Call::Rename { from, .. } if is_journal(from))
+}
+
+#[test]
+fn a_file_has_a_journal_for_as_long_as_it_is_staged_whichever_write_of_it_failed() {
+    for failing_write in 0..6 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let area = without_drainers(folder.path(), false);
+        let (mut writes, from, copies) = (0, folder.path().to_owned(), Rc::new(RefCell::new(Vec::new())));
+        let found = Rc::clone(&copies);
+        let fails = move |call: &Call<'_>| {
+            // A kill before and behind the rename.
+            if matches!(call, Call::Rename { to, .. } if to.ends_with("file"))
+                || matches!(call, Call::Sync { file } if file_name(*file) == from.file_name().unwrap())
+            {
+                let copy = from.join(format!("left{}", found.borrow().len()));
+                let copied = Command::new("cp").arg("-a").args([&from.join("fast"), &copy]).status().unwrap();
+                assert!(copied.success());
+                found.borrow_mut().push((copy, from.join("file").exists()));
+            }
+            if is_journal_write(call) {
+                writes += 1;
+                return (writes == failing_write + 1).then_some(Errno::NOSPC);
+            }
+            None
+        };
+        failing(fails, || {
+            let file = area.create(&path, StageOptions::default()).unwrap();
+            file.write_at(0, b"bytes").unwrap();
+            drop(file.seal().unwrap());
+            let _ = area.drain(&quiet);
+        });
+        assert_eq!(fs::read(&path).unwrap(), b"bytes");
+        // Only the file itself can have no journal.
+        let copies = copies.borrow();
+        assert!(copies.len() >= 2, "{copies:?}");
+        let (left, _) = copies.iter().rfind(|(_, is_there)| *is_there).unwrap();
+        let done = recover(left, &RecoverOptions::default(), &quiet).unwrap();
+        assert!(done.refused.is_empty(), "write {failing_write}: {done:?}");
+        assert_eq!(fs::read(&path).unwrap(), b"bytes");
+    }
+}
+
+/// The last part of an open file's path.
+fn file_name(file: BorrowedFd<'_>) -> std::ffi::OsString {
+    let link = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+    link.file_name().unwrap_or_default().to_owned()
+}

@@ -260,6 +260,11 @@ impl ProcessRoom {
         }
     }
 
+    /// Removes the journal of item `id`, which is not at its destination; returns false if it is still there.
+    pub(crate) fn forget_journal(&self, id: &str) -> bool {
+        self.own().is_none_or(|own| remove_journal(own, id).is_ok())
+    }
+
     /// Returns true if a journal could not be removed and is to be tried again.
     pub(crate) fn has_unremoved(&self) -> bool {
         !self.unremoved.lock().unwrap_or_else(PoisonError::into_inner).is_empty()

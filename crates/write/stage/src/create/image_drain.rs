@@ -182,9 +182,8 @@ impl ImageState {
                 inner.journal.passed = inner.passed.ranges();
                 inner.phase = ImagePhase::Staged;
                 // Without a journal, as in an area that has no room or cannot be used, it is staged when it is durable.
-                let is_journalled = inner.is_journalled && self.write_journal(&inner, true).is_ok();
-                let is_staged = is_journalled || self.shared.room.holds_memory();
-                inner.is_journalled = is_journalled;
+                let is_synced = inner.is_journalled && self.write_journal(&inner, true).is_ok();
+                let is_staged = is_synced || self.shared.room.holds_memory();
                 drop(inner);
                 if is_staged {
                     self.staged.set(Ok(()));
@@ -256,15 +255,12 @@ impl ImageState {
         self.lineage.set_failure(None);
         let mut temporary = inner.temporary.clone().map(Ok);
         if temporary.is_none() {
-            // One of an earlier try.
-            if let Err(error) = self.remove_temporary(&mut inner) {
-                let error = self.at(error);
-                return self.fail(&mut inner, error);
-            }
-            let (name, mode) = (self.name_temporary(&mut inner), journal.new_mode());
+            // Others see in it that the file is on its way: its name is in the journal that is there.
+            let _ = self.write_journal(&inner, true);
             drop(inner);
             // A destination that is slow must not hold up who looks at this file meanwhile.
-            let made = create_temporary(&self.place, &name, mode).map(Arc::new);
+            let name = journal.temporary().unwrap_or_default();
+            let made = create_temporary(&self.place, name, journal.new_mode()).map(Arc::new);
             temporary = Some(made.map_err(|error| self.at(error)));
             inner = self.lock();
         }
@@ -389,7 +385,13 @@ impl ImageState {
             inner.journal.published = Some(stamp);
             // Should what follows fail after the rename, the next try finds its own file.
             inner.journal.expected.push(Some(stamp));
-            self.write_journal(&inner, true)?;
+            if let Err(error) = self.write_journal(&inner, true) {
+                // Nothing was promised of a file that is not staged: an area without room for its journal does not hold it up.
+                if self.staged.is_set() || !self.shared.room.forget_journal(&self.id) {
+                    return Err(error);
+                }
+                inner.is_journalled = false;
+            }
         }
         self.lineage.about_to_publish(&self.id, stamp);
         area.map_or(Ok(()), |area| publication::note(area, &self.id, &journal, stamp))?;
@@ -432,9 +434,9 @@ impl ImageState {
     }
 
     fn fail(&self, inner: &mut ImageInner, error: Error) {
-        // The room at the destination is somebody's: what was copied is copied again later. What cannot be removed now is then.
-        if inner.passed.bytes() == 0 && self.remove_temporary(inner).is_ok() {
-            inner.journal.set_temporary(None);
+        // The room at the destination is somebody's: what was copied is copied again later.
+        if inner.passed.bytes() == 0 {
+            let _ = self.remove_temporary(inner);
         }
         let hint = if error.kind() == ErrorKind::Unavailable {
             format!(

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    ffi::OsString,
+    ffi::OsStr,
     fs::File,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
@@ -10,7 +10,10 @@ use std::{
 
 use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{OwnFolder, disk};
-use rustix::fs::{Mode, OFlags};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
 
 use crate::{
     area::{
@@ -72,7 +75,8 @@ pub(crate) enum ImagePhase {
 #[derive(Debug)]
 pub(crate) struct ImageInner {
     pub(crate) journal: Journal,
-    /// False where the area has no room for the journal: a killed process then loses the file, and only that.
+    /// False where the area has no room for the journal: a killed process then loses the file, and only that. True as long as any journal of
+    /// it is there, though the last one could not be written: `recover` goes by what it finds.
     pub(crate) is_journalled: bool,
     pub(crate) phase: ImagePhase,
     pub(crate) len: u64,
@@ -159,9 +163,9 @@ impl ImageState {
         journal.directory = Some(directory);
         journal.set_latest(options.latest.as_deref());
         journal.is_exclusive = options.is_exclusive;
-        // The journal names what a kill leaves before it is there.
-        let temporary = options.is_exclusive.then(|| temporary_name(&destination));
-        journal.set_temporary(temporary.as_deref());
+        // One name for all tries, in the journal from the beginning: whatever fails later, recover knows what to remove.
+        let temporary = temporary_name(&destination);
+        journal.set_temporary(Some(&temporary));
         let room = &shared.room;
         let image = room.create(&image_name(&id)).ok();
         // Without a journal nothing would lead to the image: all goes straight through.
@@ -170,7 +174,7 @@ impl ImageState {
         if !is_journalled {
             room.remove(&image_name(&id));
         }
-        if let Some(temporary) = &temporary {
+        if options.is_exclusive {
             // The journal knows the empty file before that takes the name: what a kill leaves is given back, and nothing of others. Where
             // the journal cannot say so, a kill leaves it.
             let note = |claim| {
@@ -179,12 +183,11 @@ impl ImageState {
                     let _ = room.write_journal(&id, &journal, false);
                 }
             };
-            if let Err(error) = place.claim(temporary, mode.requested, note) {
+            if let Err(error) = place.claim(&temporary, mode.requested, note) {
                 room.remove_journal(&id);
                 room.remove(&image_name(&id));
                 return Err(error);
             }
-            journal.set_temporary(None);
         }
         let inner = Mutex::new(ImageInner::new(journal, is_journalled));
         let (staged, durable) = (Completion::new(), Completion::new());
@@ -286,26 +289,17 @@ impl ImageState {
         Ok(())
     }
 
-    /// The temporary file beside the destination, created if need be; the journal knows its name before it exists.
+    /// The temporary file beside the destination, created if need be; the journal knows its name.
     pub(crate) fn temporary(&self, inner: &mut ImageInner) -> Result<Arc<File>> {
         if let Some(temporary) = &inner.temporary {
             return Ok(Arc::clone(temporary));
         }
-        let name = self.name_temporary(inner);
+        let name = inner.journal.temporary().unwrap_or_default();
         let file =
-            create_temporary(&self.place, &name, inner.journal.new_mode()).map_err(|error| self.at(error))?;
+            create_temporary(&self.place, name, inner.journal.new_mode()).map_err(|error| self.at(error))?;
         let file = Arc::new(file);
         inner.temporary = Some(Arc::clone(&file));
         Ok(file)
-    }
-
-    /// Chooses the name of a temporary file, which the journal knows before it exists.
-    pub(crate) fn name_temporary(&self, inner: &mut ImageInner) -> OsString {
-        let name = temporary_name(&self.destination);
-        inner.journal.set_temporary(Some(&name));
-        inner.is_journalled =
-            inner.is_journalled && self.write_journal(inner, inner.journal.image.is_some()).is_ok();
-        name
     }
 
     /// Closes and removes the temporary file.
@@ -462,9 +456,17 @@ impl Successor for ImageState {
 
 /// Creates the temporary file `name` beside `place` for its owner alone: what it replaces in the end may be private. Where nothing is
 /// there, a default access list of the directory applies, which nothing could apply later.
-pub(crate) fn create_temporary(place: &Destination, name: &OsString, mode: NewMode) -> Result<File> {
+pub(crate) fn create_temporary(place: &Destination, name: &OsStr, mode: NewMode) -> Result<File> {
     let is_new = place.stamp()?.is_none();
-    place.create(name, mode.of_temporary(place.directory(), is_new)?)
+    let mode = mode.of_temporary(place.directory(), is_new)?;
+    match place.create(name, mode) {
+        // What an earlier try could not remove.
+        Err(error) if error.raw_os_error() == Some(Errno::EXIST.raw_os_error()) => {
+            place.remove(name)?;
+            place.create(name, mode)
+        }
+        made => made,
+    }
 }
 
 /// The part of `bytes`, which begin at `offset`, from `start` to `end`.

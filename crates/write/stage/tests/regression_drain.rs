@@ -440,3 +440,45 @@ fn file_name(file: BorrowedFd<'_>) -> std::ffi::OsString {
     let link = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
     link.file_name().unwrap_or_default().to_owned()
 }
+
+#[test]
+fn a_journal_that_cannot_be_removed_keeps_what_says_that_its_item_is_done() {
+    for is_update in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, [b'0'; 3000]).unwrap();
+        let area = without_drainers(folder.path(), false);
+        let fails = |call: &Call<'_>| match call {
+            Call::Remove { name, .. } if name.extension().is_some_and(|ending| ending == "journal") => {
+                Some(Errno::IO)
+            }
+            _ => None,
+        };
+        failing(fails, || {
+            if is_update {
+                let file = update(&area, &path);
+                file.write_at(0, &[b'A'; 1000]).unwrap();
+                file.stage().unwrap();
+                file.close(CloseWhen::Drained).unwrap();
+            } else {
+                let file = area.create(&path, StageOptions::default()).unwrap();
+                file.write_at(0, &[b'A'; 3000]).unwrap();
+                file.seal().unwrap();
+                area.drain(&quiet).unwrap();
+            }
+        });
+        let before = fs::read(&path).unwrap();
+        assert_eq!((before.len(), before[0]), (3000, b'A'));
+        // By others, after that.
+        File::options().write(true).open(&path).unwrap().write_all_at(b"others", 2000).unwrap();
+        let left = left(folder.path());
+        assert!(Area::open(AreaSettings::folder(&left)).unwrap().items().unwrap().len() == 1);
+        let done = recover(&left, &RecoverOptions::default(), &quiet).unwrap();
+        assert!(done.refused.is_empty(), "update {is_update}: {done:?}");
+        assert_eq!(&fs::read(&path).unwrap()[2000..2006], b"others");
+        // The area itself tries again, and leaves nothing.
+        assert_eq!(area.pending(&path).unwrap(), None);
+        area.close().unwrap();
+        assert!(area.items().unwrap().is_empty());
+    }
+}

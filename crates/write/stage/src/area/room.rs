@@ -67,8 +67,8 @@ pub(crate) struct ProcessRoom {
     quota: u64,
     free_floor: u64,
     reserved: Mutex<u64>,
-    /// Items that are done and whose journals could not be removed.
-    unremoved: Mutex<Vec<String>>,
+    /// Items that are done and whose journals could not be removed, each with the file that goes behind its journal.
+    unremoved: Mutex<Vec<(String, String)>>,
     place: RoomPlace,
 }
 
@@ -250,13 +250,15 @@ impl ProcessRoom {
         }
     }
 
-    /// Removes the journal of item `id`, all of which is at its destination. One that cannot be removed is tried again: while it is there,
-    /// who opens the destination waits for it.
-    pub(crate) fn remove_journal(&self, id: &str) {
-        if let Some(own) = self.own()
-            && remove_journal(own, id).is_err()
-        {
-            self.unremoved.lock().unwrap_or_else(PoisonError::into_inner).push(id.to_owned());
+    /// Removes the journal of item `id`, all of which is at its destination, and then its file `other`, without which the journal would
+    /// mean something else. A journal that cannot be removed is tried again: while it is there, who opens the destination waits for it.
+    pub(crate) fn remove_item(&self, id: &str, other: &str) {
+        let Some(own) = self.own() else { return };
+        if remove_journal(own, id).is_ok() {
+            self.remove(other);
+        } else {
+            let mut unremoved = self.unremoved.lock().unwrap_or_else(PoisonError::into_inner);
+            unremoved.push((id.to_owned(), other.to_owned()));
         }
     }
 
@@ -274,7 +276,13 @@ impl ProcessRoom {
     pub(crate) fn retry_removals(&self) {
         let Some(own) = self.own() else { return };
         let mut unremoved = self.unremoved.lock().unwrap_or_else(PoisonError::into_inner);
-        unremoved.retain(|id| remove_journal(own, id).is_err());
+        unremoved.retain(|(id, other)| {
+            let is_removed = remove_journal(own, id).is_ok();
+            if is_removed {
+                self.remove(other);
+            }
+            !is_removed
+        });
     }
 
     /// Syncs the names in the folder of this process.

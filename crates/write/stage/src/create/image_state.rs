@@ -184,8 +184,7 @@ impl ImageState {
                 }
             };
             if let Err(error) = place.claim(&temporary, mode.requested, note) {
-                room.remove_journal(&id);
-                room.remove(&image_name(&id));
+                room.remove_item(&id, &image_name(&id));
                 return Err(error);
             }
         }
@@ -407,8 +406,7 @@ impl ImageState {
         let room = &self.shared.room;
         // Another item's change of the destination must not write it again.
         inner.is_journalled = false;
-        room.remove_journal(&self.id);
-        room.remove(&image_name(&self.id));
+        room.remove_item(&self.id, &image_name(&self.id));
         // What memory holds goes with its length; the descriptor may stay open for readers.
         if let Some(image) = self.image.as_ref().filter(|_| !room.is_lasting()) {
             let _ = disk::set_len(image, 0);

@@ -124,17 +124,29 @@ impl RedoState {
         Ok(())
     }
 
-    /// Forgets the log as far as it is drained.
+    /// Forgets the log as far as it is drained, once the facts know how far that is.
     pub(crate) fn trim(&self, inner: &mut RedoInner) {
+        if self.keep_base(inner).is_ok() {
+            self.trim_log(inner);
+        }
+    }
+
+    /// Has the facts say how far the destination is, as safely as the log does that is about to be forgotten.
+    fn keep_base(&self, inner: &mut RedoInner) -> Result<()> {
         let (base, mark) = (inner.base, inner.marked);
-        // With its last mark a log forgets how far the destination is synced: the facts have to know it as safely.
+        if let Some(written) = inner.written.filter(|written| inner.is_journalled && written.base < base) {
+            self.keep_facts(inner, DestinationFacts { base, ..written })?;
+        }
+        // With its last mark a log forgets how far the destination is synced.
         if mark > inner.forgotten_mark && mark < base {
-            if self.facts.get().is_some_and(|facts| facts.sync().is_err()) {
-                return;
-            }
+            self.facts.get().map_or(Ok(()), FactsFile::sync)?;
             inner.forgotten_mark = mark;
         }
-        inner.log.trim(base, &self.shared.room, &self.shared.pool);
+        Ok(())
+    }
+
+    fn trim_log(&self, inner: &mut RedoInner) {
+        inner.log.trim(inner.base, &self.shared.room, &self.shared.pool);
         if inner.log.is_empty() {
             inner.logged.clear();
         }
@@ -143,15 +155,15 @@ impl RedoState {
     /// Removes the item, all of which is in the destination.
     pub(crate) fn remove(&self, inner: &mut RedoInner) {
         inner.base = inner.log.next_sequence();
-        inner.forgotten_mark = inner.marked;
-        self.trim(inner);
+        // A journal that cannot be removed, or that a power loss brings back, finds facts that ask for nothing of the log.
+        let _ = self.keep_base(inner);
         // Drainers may have the descriptor a moment longer, and who opens the file next would find it locked.
         if inner.is_closed && self.has_lock {
             let _no_locks = rustix::fs::flock(&*self.file, rustix::fs::FlockOperation::Unlock);
         }
         if std::mem::take(&mut inner.is_journalled) {
-            self.shared.room.remove_journal(&self.id);
-            self.shared.room.remove(&facts_name(&self.id));
+            self.shared.room.remove_item(&self.id, &facts_name(&self.id));
         }
+        self.trim_log(inner);
     }
 }

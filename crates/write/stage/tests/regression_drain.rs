@@ -482,3 +482,88 @@ fn a_journal_that_cannot_be_removed_keeps_what_says_that_its_item_is_done() {
         assert!(area.items().unwrap().is_empty());
     }
 }
+
+#[test]
+fn a_destination_is_not_written_to_before_the_facts_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, [b'0'; 3000]).unwrap();
+    let area = without_drainers(folder.path(), true);
+    let file = update(&area, &path);
+    file.write_at(0, &[b'A'; 1000]).unwrap();
+    file.write_at(2000, &[b'A'; 1000]).unwrap();
+    file.stage().unwrap();
+    let facts_fail = |call: &Call<'_>| match call {
+        Call::Write { file, .. } => is_named(*file, ".facts").then_some(Errno::IO),
+        _ => None,
+    };
+    let error = failing(facts_fail, || file.drain().unwrap_err());
+    assert!(error.to_string().contains(".facts"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), [b'0'; 3000]);
+    let left = left(folder.path());
+    file.drain().unwrap();
+    assert_eq!(fs::read(&path).unwrap()[0], b'A');
+    file.close(CloseWhen::Drained).unwrap();
+    fs::write(&path, [b'0'; 3000]).unwrap();
+    let error = recover(&left, &RecoverOptions::default(), &quiet).unwrap().refused.remove(0).error.unwrap();
+    assert!(error.contains("changed by others"), "it was written by this test: {error}");
+}
+
+#[test]
+fn a_new_file_waits_for_a_failed_update_of_the_file_that_it_replaces() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, [b'0'; 3000]).unwrap();
+    let area = without_drainers(folder.path(), true);
+    let file = update(&area, &path);
+    file.write_at(0, &[b'A'; 1000]).unwrap();
+    let write_fails = |call: &Call<'_>| match call {
+        Call::Write { file, .. } => is_named(*file, "/file").then_some(Errno::IO),
+        _ => None,
+    };
+    failing(write_fails, || file.drain().unwrap_err());
+    file.close(CloseWhen::Staged).unwrap();
+    let new = area.create(&path, StageOptions::default()).unwrap();
+    new.write_at(0, b"new").unwrap();
+    let sealed = new.seal().unwrap();
+    failing(write_fails, || area.drain(&quiet).unwrap_err());
+    assert!(sealed.durable().error().is_some());
+    assert_eq!(fs::read(&path).unwrap(), [b'0'; 3000], "neither is there");
+    // After a kill both are.
+    let left = left(folder.path());
+    let done = recover(&left, &RecoverOptions::default(), &quiet).unwrap();
+    assert_eq!((done.finished.len(), done.refused.len()), (2, 0), "{done:?}");
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    area.leave();
+}
+
+#[test]
+fn a_new_file_takes_its_place_behind_an_update_that_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, [b'0'; 3000]).unwrap();
+    let area = without_drainers(folder.path(), true);
+    let file = update(&area, &path);
+    file.write_at(0, &[b'A'; 1000]).unwrap();
+    let mut is_first = true;
+    let once = move |call: &Call<'_>| match call {
+        Call::Write { file, .. } if is_named(*file, "/file") && is_first => {
+            is_first = false;
+            Some(Errno::IO)
+        }
+        _ => None,
+    };
+    failing(once, || {
+        file.drain().unwrap_err();
+        file.close(CloseWhen::Staged).unwrap();
+        let options = StageOptions { priority: 1, ..StageOptions::default() };
+        let new = area.create(&path, options).unwrap();
+        new.write_at(0, b"new").unwrap();
+        let sealed = new.seal().unwrap();
+        area.drain(&quiet).unwrap();
+        assert!(sealed.durable().is_set());
+    });
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    area.close().unwrap();
+    assert!(area.items().unwrap().is_empty());
+}

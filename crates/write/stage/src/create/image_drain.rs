@@ -17,6 +17,7 @@ use crate::{
         status::ItemState,
     },
     create::{
+        destination_changes::UpdateBefore,
         image_manifest::ImageSums,
         image_state::{ImageInner, ImagePhase, ImageState, create_temporary},
         image_sums::{complete, of_stretch, read_verified, renew_dress, stretches, sums_of},
@@ -104,6 +105,15 @@ impl DrainTask for ImageState {
             }
             ImagePhase::Staged if self.shared.changes.has(&self.destination) => Polled::At(now + TURN_PAUSE),
             ImagePhase::Staged => {
+                match self.shared.changes.update_before(&self.destination, &inner.journal.expected) {
+                    UpdateBefore::None => {}
+                    UpdateBefore::Waits => return Polled::At(now + TURN_PAUSE),
+                    UpdateBefore::Failed(error) => {
+                        self.durable.set(Err(error.clone()));
+                        inner.failure = Some(error);
+                        return Polled::Idle;
+                    }
+                }
                 inner.phase = ImagePhase::Working;
                 Polled::Run(Box::new(move |_| state.prepare()))
             }

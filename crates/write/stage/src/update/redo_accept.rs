@@ -124,7 +124,7 @@ impl RedoState {
         mut inner: MutexGuard<'a, RedoInner>,
         change: impl FnOnce() -> Result<()>,
     ) -> Result<MutexGuard<'a, RedoInner>> {
-        self.activate(&mut inner);
+        self.activate(&mut inner)?;
         let before = FileStamp::of(&*self.file).ok();
         inner.passing += 1;
         inner.is_dirty = true;

@@ -74,6 +74,7 @@ impl DrainTask for RedoState {
         let mut inner = self.lock();
         inner.is_hasty = true;
         inner.failure = None;
+        self.tell_waiting(&mut inner);
     }
 
     fn give_up(&self) {
@@ -109,7 +110,9 @@ impl RedoState {
             if begins > now {
                 return Polled::At(begins);
             }
-            self.begin(inner);
+            if let Err(error) = self.begin(inner) {
+                self.refuse(inner, error);
+            }
         }
         let Some(batch) = &mut inner.batch else { return Polled::Idle };
         if batch.is_finishing || batch.is_truncating {
@@ -136,13 +139,14 @@ impl RedoState {
         }
     }
 
-    fn begin(&self, inner: &mut RedoInner) {
+    fn begin(&self, inner: &mut RedoInner) -> Result<()> {
+        self.activate(inner)?;
         let truncation = inner.truncation.take();
         let bytes = if truncation.is_some() { u64::MAX } else { BATCH_BYTES };
         let (number, base) = inner.log.through(bytes).unwrap_or((u32::MAX, inner.log.next_sequence()));
         let pieces = inner.pending.through(number);
         inner.batch = Some(DrainBatch::new(pieces, base, truncation, self.shared.run_bytes as u64));
-        self.activate(inner);
+        Ok(())
     }
 
     fn truncate_destination(self: &Arc<Self>, truncation: Truncation) {
@@ -274,6 +278,7 @@ impl RedoState {
         inner.is_dirty |= !is_synced;
         inner.first_pending = Instant::now();
         inner.is_hasty &= !inner.is_drained();
+        self.tell_waiting(inner);
         self.settle_facts(inner);
         self.trim(inner);
         if inner.is_closed && inner.is_drained() {
@@ -288,10 +293,17 @@ impl RedoState {
             let cut = inner.truncation.map_or(before.cut, |later| later.cut.min(before.cut));
             inner.truncation = Some(Truncation { cut, len });
         }
+        // Before the change of the destination counts as ended: a new file that is to replace it goes behind what is left of the log.
+        self.refuse(inner, error);
+        self.settle_facts(inner);
+    }
+
+    /// Keeps what is pending until it is tried again.
+    fn refuse(&self, inner: &mut RedoInner, error: Error) {
         count(&self.shared.counters.failures, 1);
         inner.failure = Some(error);
         inner.is_hasty = false;
-        self.settle_facts(inner);
+        self.tell_waiting(inner);
         self.tell_state(inner, ItemState::Failed);
     }
 
@@ -303,6 +315,7 @@ impl RedoState {
         let target = inner.log.next_sequence();
         let mut buffer = Vec::new();
         let was_failed = inner.failure.take().is_some();
+        self.tell_waiting(&mut inner);
         inner.waiting += 1;
         let ended = loop {
             if inner.is_drained() || (inner.base >= target && inner.batch.is_none()) {

@@ -218,6 +218,7 @@ impl RedoFile {
             state.remove(&mut inner);
             return;
         }
+        state.tell_waiting(&mut inner);
         state.tell_state(&inner, ItemState::Draining);
         drop(inner);
         drain_at_end(&self.cell);

@@ -46,21 +46,38 @@ impl RedoState {
         }
     }
 
-    /// Says that the destination is about to change by us, before it does.
+    /// Says that the destination is about to change by us, before it does. Where that cannot be said, it must not change: after a kill
+    /// `recover` would take the change for one by others, unless the log has nothing to replay.
     ///
     /// Where others have changed it meanwhile, that is kept in mind: after a kill `recover` asks, as it cannot tell what of
     /// the destination is whose.
-    pub(crate) fn activate(&self, inner: &mut RedoInner) {
-        inner.change.get_or_insert_with(|| self.shared.changes.begin(&self.destination));
+    pub(crate) fn activate(&self, inner: &mut RedoInner) -> Result<()> {
         if inner.is_active || !inner.is_journalled {
-            return;
+            inner.change.get_or_insert_with(|| self.shared.changes.begin(&self.destination));
+            return Ok(());
         }
         let now = FileStamp::of(&*self.file).ok();
         let is_changed =
             !self.options.is_shared && now.is_some() && inner.known.is_some() && inner.known != now;
         inner.is_foreign |= is_changed;
-        if self.write_facts(inner, true).is_ok() {
-            inner.is_active = true;
+        let said = self.write_facts(inner, true);
+        inner.is_active = said.is_ok();
+        let is_empty = inner.written.is_some_and(|written| written.base >= inner.log.next_sequence());
+        if !is_empty {
+            said.map_err(|error| self.destination_error(error))?;
+        }
+        inner.change.get_or_insert_with(|| self.shared.changes.begin(&self.destination));
+        Ok(())
+    }
+
+    /// Has new files that are to replace the destination wait for what is still to come, from a failure or the close of the file on.
+    pub(crate) fn tell_waiting(&self, inner: &mut RedoInner) {
+        if inner.is_drained() {
+            inner.waited_for = None;
+        } else if inner.is_closed || inner.failure.is_some() || inner.waited_for.is_some() {
+            let begin = || self.shared.changes.wait_for(&self.destination, self.opened);
+            let waited_for = inner.waited_for.get_or_insert_with(begin);
+            waited_for.set_failure(inner.failure.clone());
         }
     }
 
@@ -161,6 +178,7 @@ impl RedoState {
         if inner.is_closed && self.has_lock {
             let _no_locks = rustix::fs::flock(&*self.file, rustix::fs::FlockOperation::Unlock);
         }
+        inner.waited_for = None;
         if std::mem::take(&mut inner.is_journalled) {
             self.shared.room.remove_item(&self.id, &facts_name(&self.id));
         }

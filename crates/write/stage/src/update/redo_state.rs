@@ -17,7 +17,7 @@ use crate::{
         settings::{DrainSync, StageOptions},
         status::ItemState,
     },
-    create::destination_changes::DestinationChange,
+    create::destination_changes::{AwaitedUpdate, DestinationChange},
     on_disk::{
         facts_file::{DestinationFacts, FactsFile},
         item_name::update_id,
@@ -102,6 +102,8 @@ pub(crate) struct RedoInner {
     pub(crate) is_summing: bool,
     /// Held while the destination is being changed.
     pub(crate) change: Option<DestinationChange>,
+    /// Held while new files that are to replace the destination wait for this update.
+    pub(crate) waited_for: Option<AwaitedUpdate>,
     pub(crate) is_closed: bool,
 }
 
@@ -150,6 +152,7 @@ impl RedoState {
             is_journal_synced: false,
             is_summing: false,
             change: None,
+            waited_for: None,
             is_closed: false,
         };
         // Without it, who opens the file again would not find what waits for it.

@@ -567,3 +567,30 @@ fn a_new_file_takes_its_place_behind_an_update_that_is_tried_again() {
     area.close().unwrap();
     assert!(area.items().unwrap().is_empty());
 }
+
+#[test]
+fn a_recover_whose_destination_is_full_leaves_no_part_of_a_copy_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow = folder.path().join("slow");
+    fs::create_dir(&slow).unwrap();
+    let area = paused(folder.path(), 64 << 20);
+    let file = area.create(&slow.join("file"), StageOptions::default()).unwrap();
+    file.write_at(0, &vec![7; 20 << 20]).unwrap();
+    assert!(file.seal().unwrap().staged().wait(LIMIT).unwrap());
+    let left = left(folder.path());
+    let mut writes = 0;
+    let fills = move |call: &Call<'_>| match call {
+        Call::Write { file, .. } if file_name(*file).to_str().unwrap().contains(".forebay-") => {
+            writes += 1;
+            (writes > 1).then_some(Errno::NOSPC)
+        }
+        _ => None,
+    };
+    let done = failing(fills, || recover(&left, &RecoverOptions::default(), &quiet).unwrap());
+    assert_eq!(done.refused.len(), 1, "{done:?}");
+    assert_eq!(fs::read_dir(&slow).unwrap().count(), 0, "the full file system has its room back");
+    let done = recover(&left, &RecoverOptions::default(), &quiet).unwrap();
+    assert_eq!(done.finished.len(), 1, "{done:?}");
+    assert_eq!(fs::metadata(slow.join("file")).unwrap().len(), 20 << 20);
+    area.leave();
+}

@@ -139,8 +139,12 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &mut Journal, seals_anew:
     if journal.is_published(&place)? {
         // Where a hard link gave the file its name, the other name may be left.
         journal.temporary().map_or(Ok(()), |name| place.remove(name))?;
-    } else {
-        publish(recovery, journal, &place, seals_anew)?;
+    } else if let Err(error) = publish(recovery, journal, &place, seals_anew) {
+        // The room at the destination is somebody's: the next try copies it again. What went straight there is nowhere else.
+        if journal.passed.is_empty() {
+            let _ = journal.temporary().map_or(Ok(()), |name| place.remove(name));
+        }
+        return Err(error);
     }
     place.sync_directory()?;
     let Some(latest) = journal.latest() else { return Ok(()) };

@@ -255,7 +255,7 @@ fn recover_item(
         (RecoverVerdict::Refuse(_), _) | (_, true) => Ok(()),
         (RecoverVerdict::Discard, false) => match journal.kind {
             ItemKind::Create => Ok(()),
-            ItemKind::Update => update::tell_what_it_left(recovery, &journal),
+            ItemKind::Update => update::tell_what_it_left(recovery, &journal, is_named),
         }
         .and_then(|()| discard_item(folder, id, &journal, is_named)),
         (RecoverVerdict::Finish | RecoverVerdict::SealAnew, false) => match journal.kind {

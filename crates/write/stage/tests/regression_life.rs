@@ -523,3 +523,27 @@ fn an_area_that_cannot_be_looked_at_does_not_say_that_nothing_is_staged() {
     assert!(error.to_string().contains("cannot tell whether writes to it are staged"), "{error}");
     std::mem::forget((file, area));
 }
+
+#[test]
+fn an_update_whose_path_cannot_be_looked_at_can_be_discarded() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fast, slow) = (folder.path().join("fast"), folder.path().join("slow"));
+    fs::create_dir(&slow).unwrap();
+    let area = area(&fast, 64 << 20);
+    area.pause();
+    let file = area.update(&slow.join("file"), opened(&slow.join("file")), StageOptions::default()).unwrap();
+    file.write_at(0, b"bytes").unwrap();
+    file.stage().unwrap();
+    let left = left(&fast);
+    fs::rename(&slow, folder.path().join("moved")).unwrap();
+    fs::write(&slow, "not a directory").unwrap();
+    let refused = recover(&left, &RecoverOptions::default(), &quiet).unwrap().refused;
+    let discard = RecoverOptions { discard: vec![refused[0].id.clone()], ..RecoverOptions::default() };
+    let done = recover(&left, &discard, &quiet).unwrap();
+    assert_eq!((done.discarded.len(), done.refused.len()), (1, 0), "{done:?}");
+    assert_eq!(
+        recover(&left, &RecoverOptions::default(), &quiet).unwrap(),
+        forebay_stage::Recovered::default()
+    );
+    std::mem::forget((file, area));
+}

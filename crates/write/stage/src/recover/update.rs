@@ -142,9 +142,14 @@ pub(crate) fn finish(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
     tell_new_files(recovery, journal, stamp)
 }
 
-/// Tells the new files that wait for the destination what the process left there, before an update goes of which nothing is replayed.
-pub(crate) fn tell_what_it_left(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
-    match FileStamp::at(&journal.destination())? {
+/// Tells the new files that wait for the destination what the process left there, before an update goes of which nothing is replayed. With
+/// `is_named`, the user has asked for that, and a destination that cannot be looked at does not keep the item.
+pub(crate) fn tell_what_it_left(recovery: &Recovery<'_>, journal: &Journal, is_named: bool) -> Result<()> {
+    let found = match FileStamp::at(&journal.destination()) {
+        Err(_) if is_named => None,
+        found => found?,
+    };
+    match found {
         Some(stamp) if is_known(recovery, &stamp)? => tell_new_files(recovery, journal, stamp),
         _ => Ok(()),
     }

@@ -13,6 +13,8 @@ use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::Duration,
 };
 
 use forebay_process::{Error, ErrorKind, Result};
@@ -34,9 +36,13 @@ use crate::{
     recover::{
         discard::{discard_item, remove_item},
         recovery::{RecoverVerdict, Recovery, UpdateSibling},
-        survey::{damaged, process_folders, status_of},
+        survey::{PROCESS_LOCK, damaged, process_folders, status_of},
     },
 };
+
+/// Who asks whether a process is gone holds its lock for a moment: a lock that is still held after so many looks is that of the process.
+const LOOKS: usize = 4;
+const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
 /// What to do where the journals alone do not decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,19 +89,16 @@ pub fn recover(
     let is_left =
         |name: &str| other_host(name).is_none_or(|host| options.hosts.iter().any(|named| named == host));
     let boot = boot_id();
-    let mut deserted = Vec::new();
-    for name in area.names()?.iter().filter(|name| name.starts_with(PROCESS_PREFIX)) {
-        if is_left(name)
-            && let Some(held) = SharedFolder::take_deserted(&area, name, is_of_other_boot(name))?
-        {
-            deserted.push(held);
-        } else {
-            match area.open_subfolder(name) {
-                Ok(folder) => recovered.in_use.extend(items_in_use(&folder, other_host(name))?),
-                // Its process has ended meanwhile.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
+    let names = area.names()?.into_iter().filter(|name| name.starts_with(PROCESS_PREFIX));
+    let (left, mut in_use): (Vec<_>, Vec<_>) = names.partition(|name| is_left(name));
+    let (deserted, busy) = take_deserted(&area, left)?;
+    in_use.extend(busy);
+    for name in in_use {
+        match area.open_subfolder(&name) {
+            Ok(folder) => recovered.in_use.extend(items_in_use(&folder, other_host(&name))?),
+            // Its process has ended meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
     }
     let is_same_boot = |journal: &Journal| !boot.is_empty() && boot == journal.boot;
@@ -142,6 +145,29 @@ pub fn recover(
         }
     }
     Ok(recovered)
+}
+
+/// Takes the locks of those of the process directories `names` that nobody holds, and returns the names of the others.
+fn take_deserted(area: &Arc<OwnFolder>, names: Vec<String>) -> Result<(Vec<SharedFolder>, Vec<String>)> {
+    let (mut deserted, mut busy) = (Vec::new(), names);
+    for look in 0..LOOKS {
+        let mut held_by_others = Vec::new();
+        for name in std::mem::take(&mut busy) {
+            match SharedFolder::take_deserted(area, &name, is_of_other_boot(&name))? {
+                Some(held) => deserted.push(held),
+                None => held_by_others.push(name),
+            }
+        }
+        busy = held_by_others;
+        // Without a lock there is nothing to wait for.
+        let has_lock =
+            |name: &String| area.open_subfolder(name).is_ok_and(|folder| folder.facts(PROCESS_LOCK).is_ok());
+        if look + 1 == LOOKS || !busy.iter().any(has_lock) {
+            break;
+        }
+        thread::sleep(LOOK_PAUSE);
+    }
+    Ok((deserted, busy))
 }
 
 /// Discards new files that were refused before a later version took their place: others had changed the destination between the two.
@@ -358,8 +384,6 @@ fn check_names(options: &RecoverOptions, known: &[String]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::{create::image_manifest::ImageSums, on_disk::item_files::write_journal};
 

@@ -547,3 +547,26 @@ fn an_update_whose_path_cannot_be_looked_at_can_be_discarded() {
     );
     std::mem::forget((file, area));
 }
+
+#[test]
+fn a_recover_does_not_take_a_look_at_a_killed_process_for_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fast, path) = (folder.path().join("fast"), folder.path().join("file"));
+    let area = area(&fast, 64 << 20);
+    area.pause();
+    let file = area.create(&path, StageOptions::default()).unwrap();
+    file.write_at(0, b"bytes").unwrap();
+    assert!(file.seal().unwrap().staged().wait(LIMIT).unwrap());
+    let left = left(&fast);
+    let lock = Command::new("find").arg(&left).args(["-path", "*p-*/lock"]).output().unwrap();
+    let lock = File::open(String::from_utf8(lock.stdout).unwrap().trim_end()).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let looking = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(5));
+        drop(lock);
+    });
+    let done = recover(&left, &RecoverOptions::default(), &quiet).unwrap();
+    looking.join().unwrap();
+    assert_eq!((done.in_use.len(), done.finished.len()), (0, 1), "{done:?}");
+    area.leave();
+}

@@ -27,7 +27,7 @@ use crate::{
     },
     create::{
         destination::Destination,
-        publication::{self, PublishOrder},
+        publication::{self, PublishOrder, RecoverTurn},
     },
     on_disk::{
         item_files::{find_journal, is_draft, item_ids, read_journal},
@@ -35,7 +35,7 @@ use crate::{
     },
     recover::{
         discard::{discard_item, remove_item},
-        recovery::{RecoverVerdict, Recovery, UpdateSibling},
+        recovery::{RecoverVerdict, Recovery, UpdateSibling, interrupted},
         survey::{PROCESS_LOCK, damaged, process_folders, status_of},
     },
 };
@@ -70,7 +70,8 @@ pub struct Recovered {
     pub in_use: Vec<ItemStatus>,
 }
 
-/// Finishes or discards every item in the area in `folder` whose process is gone; may be called again at any time.
+/// Finishes or discards every item in the area in `folder` whose process is gone; may be called again at any time. Of several calls at once
+/// one works, and the others wait for it.
 ///
 /// Where a destination was changed by others since, nothing is applied: the item is among the refused, with an error that says
 /// how to choose.
@@ -85,6 +86,13 @@ pub fn recover(
         return Ok(recovered);
     };
     check_names(options, &names_in(&area)?)?;
+    let _turn = RecoverTurn::take(&area, &|| {
+        if progress(DrainProgress::default()).is_break() {
+            return Err(interrupted());
+        }
+        thread::sleep(LOOK_PAUSE);
+        Ok(())
+    })?;
     // Those that are named count as gone.
     let is_left =
         |name: &str| other_host(name).is_none_or(|host| options.hosts.iter().any(|named| named == host));

@@ -594,3 +594,54 @@ fn a_recover_whose_destination_is_full_leaves_no_part_of_a_copy_there() {
     assert_eq!(fs::metadata(slow.join("file")).unwrap().len(), 20 << 20);
     area.leave();
 }
+
+#[test]
+fn two_recovers_at_once_replay_the_updates_of_a_file_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, first) = (folder.path().join("file"), folder.path().join("first"));
+    fs::write(&path, [b'0'; 10]).unwrap();
+    // As ranks write: a change by others beside the log is none.
+    let options = StageOptions { is_shared: true, ..StageOptions::default() };
+    let opened = || File::options().read(true).write(true).open(&path).unwrap();
+    let areas = [1, 2].map(|_| paused(folder.path(), 64 << 20));
+    // What a recover does before the older update, and is watched at.
+    let before = areas[0].create(&first, StageOptions::default()).unwrap();
+    before.write_at(0, b"first").unwrap();
+    assert!(before.seal().unwrap().staged().wait(LIMIT).unwrap());
+    let files = [0, 1].map(|index: usize| {
+        let file = areas[index].update(&path, opened(), options.clone()).unwrap();
+        file.write_at(0, &[b'A' + index as u8; 10]).unwrap();
+        file.stage().unwrap();
+        file
+    });
+    let left = left(folder.path());
+    let newer = processes(&left).into_iter().find(|process| {
+        fs::read_dir(process)
+            .unwrap()
+            .all(|entry| !entry.unwrap().path().to_str().unwrap().ends_with(".data"))
+    });
+    // The process of the newer update lives a moment longer.
+    let lock = File::open(newer.unwrap().join("lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockShared).unwrap();
+    let second: RefCell<Option<std::thread::JoinHandle<_>>> = RefCell::default();
+    let watch = |_| {
+        if second.borrow().is_none() {
+            rustix::fs::flock(&lock, rustix::fs::FlockOperation::Unlock).unwrap();
+            let left = left.clone();
+            let other =
+                std::thread::spawn(move || recover(&left, &RecoverOptions::default(), &quiet).unwrap());
+            let until = std::time::Instant::now() + Duration::from_millis(500);
+            while !other.is_finished() && std::time::Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            *second.borrow_mut() = Some(other);
+        }
+        ControlFlow::Continue(())
+    };
+    let done = recover(&left, &RecoverOptions::default(), &watch).unwrap();
+    assert_eq!((done.finished.len(), done.in_use.len()), (2, 1), "{done:?}");
+    let done = second.into_inner().unwrap().join().unwrap();
+    assert_eq!((done.finished.len(), done.refused.len()), (1, 0), "{done:?}");
+    assert_eq!(fs::read(&path).unwrap(), [b'B'; 10]);
+    std::mem::forget((files, areas));
+}

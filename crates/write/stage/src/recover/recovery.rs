@@ -42,6 +42,12 @@ impl UpdateSibling {
     }
 }
 
+/// The error where the user wants no more.
+pub(crate) fn interrupted() -> Error {
+    let error = Error::new(ErrorKind::Unavailable, "recover was interrupted");
+    error.hint("run it again: what is left is still there")
+}
+
 /// The recovery of one item.
 pub(crate) struct Recovery<'a> {
     pub(crate) area: &'a Arc<OwnFolder>,
@@ -64,10 +70,7 @@ impl Recovery<'_> {
     pub(crate) fn tell(&self, bytes: u64) -> Result<()> {
         match (self.progress)(bytes) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => {
-                let error = Error::new(ErrorKind::Unavailable, "recover was interrupted");
-                Err(error.hint("run it again: what is left is still there"))
-            }
+            ControlFlow::Break(()) => Err(interrupted()),
         }
     }
 

@@ -570,3 +570,32 @@ fn a_recover_does_not_take_a_look_at_a_killed_process_for_the_process() {
     assert_eq!((done.in_use.len(), done.finished.len()), (0, 1), "{done:?}");
     area.leave();
 }
+
+#[test]
+fn bytes_that_went_past_an_area_are_not_taken_from_a_file_of_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("files cannot be given away here: nothing is tested");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (fast, slow) = (folder.path().join("fast"), folder.path().join("slow"));
+    fs::create_dir(&slow).unwrap();
+    // So small that part of it goes to a temporary file.
+    let area = area(&fast, 64 << 10);
+    area.pause();
+    let file = area.create(&slow.join("file"), StageOptions::default()).unwrap();
+    file.write_at(0, &[1; 1 << 20]).unwrap();
+    assert!(file.seal().unwrap().staged().wait(LIMIT).unwrap());
+    let left = left(&fast);
+    let temporary = fs::read_dir(&slow).unwrap().next().unwrap().unwrap().path();
+    std::os::unix::fs::chown(&temporary, Some(1000), None).unwrap();
+    let refused = recover(&left, &RecoverOptions::default(), &quiet).unwrap().refused;
+    let error = refused[0].error.clone().unwrap();
+    assert!(error.contains("of this user") && error.contains("--apply"), "{error}");
+    assert!(!slow.join("file").exists());
+    // Root on a file system that gives its files to nobody.
+    let apply = RecoverOptions { apply: vec![refused[0].id.clone()], ..RecoverOptions::default() };
+    assert_eq!(recover(&left, &apply, &quiet).unwrap().finished.len(), 1);
+    assert_eq!(fs::read(slow.join("file")).unwrap(), [1; 1 << 20]);
+    area.leave();
+}

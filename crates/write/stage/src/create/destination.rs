@@ -247,18 +247,37 @@ impl Destination {
         made.map(File::from).map_err(|error| self.at(name, error))
     }
 
-    /// Opens the file `name` that a killed process left beside the destination; nothing where there is none.
-    pub(crate) fn reopen(&self, name: &OsStr) -> Result<Option<File>> {
+    /// Opens the file `name` that a killed process left beside the destination; nothing where there is none. A file of another user than
+    /// this one and the owner of the destination was put there by somebody who could read and change it; with `is_trusted` it may be.
+    pub(crate) fn reopen(&self, name: &OsStr, is_trusted: bool) -> Result<Option<File>> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let opened = disk::open_at(self.directory(), Path::new(name), flags, Mode::empty()).map(File::from);
         match opened {
-            Ok(file) if crate::on_disk::stamp::is_regular(&file) => Ok(Some(file)),
+            Ok(file)
+                if crate::on_disk::stamp::is_regular(&file)
+                    && (is_trusted || self.is_ours(name, &file)?) =>
+            {
+                Ok(Some(file))
+            }
             Ok(_) => {
                 let error = Error::new(ErrorKind::Denied, "expected a file of this user");
                 Err(error.at(self.path.with_file_name(name).display()))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.at(name, error)),
+        }
+    }
+
+    /// Returns whether a file belongs to this user, or to the one whose file it was about to replace.
+    fn is_ours(&self, name: &OsStr, file: &File) -> Result<bool> {
+        let owner = disk::stat(file).map_err(|error| self.at(name, error))?.st_uid;
+        if owner == rustix::process::geteuid().as_raw() {
+            return Ok(true);
+        }
+        match disk::stat_at(self.directory(), self.name()) {
+            Ok(replaced) => Ok(owner == replaced.st_uid),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::from_io(error).at(self.path.display())),
         }
     }
 

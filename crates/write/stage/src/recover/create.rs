@@ -1,6 +1,6 @@
 //! A new file that a killed process had sealed, published.
 
-use std::fs::File;
+use std::{ffi::OsStr, fs::File};
 
 use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::{OwnFolder, disk};
@@ -41,7 +41,7 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
         return Ok(RecoverVerdict::Finish);
     }
     if !journal.passed.is_empty() {
-        let left = journal.temporary().map(|name| place.reopen(name)).transpose()?.flatten();
+        let left = journal.temporary().map(|name| reopen(recovery, &place, name)).transpose()?.flatten();
         if left.is_none() {
             let error =
                 Error::new(ErrorKind::NotFound, "what went straight to its directory was removed since");
@@ -290,7 +290,7 @@ fn copy(
 fn temporary(recovery: &Recovery<'_>, journal: &mut Journal, place: &Destination) -> Result<File> {
     if let Some(name) = journal.temporary() {
         if !journal.passed.is_empty() {
-            let found = place.reopen(name)?;
+            let found = reopen(recovery, place, name)?;
             return found.ok_or_else(|| {
                 Error::new(ErrorKind::NotFound, "is gone").at(place.path().with_file_name(name).display())
             });
@@ -301,6 +301,18 @@ fn temporary(recovery: &Recovery<'_>, journal: &mut Journal, place: &Destination
     journal.set_temporary(Some(&name));
     write_journal(recovery.folder, recovery.id, journal, true)?;
     create_temporary(place, &name, journal.new_mode())
+}
+
+/// Opens the temporary file that holds what went straight there, unless somebody else put it there and the user has not said that it
+/// counts.
+fn reopen(recovery: &Recovery<'_>, place: &Destination, name: &OsStr) -> Result<Option<File>> {
+    place.reopen(name, recovery.is_forced).map_err(|error| match error.kind() {
+        ErrorKind::Denied => error.hint(format!(
+            "'--apply {0}' publishes it as it is, '--discard {0}' forgets what was staged",
+            recovery.id
+        )),
+        _ => error,
+    })
 }
 
 /// Tells later files for the same destination what it is about to be.

@@ -112,7 +112,7 @@ pub(crate) fn check_crashes(workload: &Workload, place: &Place, limits: Limits, 
                 continue;
             }
             counts.states += 1;
-            let found = check_state(&run, place, &disk, down, range, counts);
+            let found = check_state(&run, cut, place, &disk, down, range, counts);
             if let Some(what) = found {
                 counts.violations.push(describe(workload, &run, cut, down, &what));
                 if counts.violations.len() > 100 {
@@ -142,6 +142,7 @@ fn describe(workload: &Workload, run: &Run, cut: usize, down: Down, what: &str) 
 /// Recovers one state; what is wrong, if something is.
 fn check_state(
     run: &Run,
+    cut: usize,
     place: &Place,
     disk: &Disk,
     down: Down,
@@ -157,7 +158,7 @@ fn check_state(
     };
     counts.refused += recovered.refused.len();
     let seen = Seen::look(place);
-    check_seen(run, &seen, &recovered, range, down == Down::Process)
+    check_seen(run, cut, &seen, &recovered, range, down == Down::Process)
         .or_else(|| check_again(&recorder, place, &seen, &recovered))
 }
 
@@ -192,6 +193,7 @@ fn check_again(
 
 fn check_seen(
     run: &Run,
+    cut: usize,
     seen: &Seen,
     recovered: &Recovered,
     range: (usize, usize),
@@ -205,16 +207,20 @@ fn check_seen(
         return Some(format!("refused, though nobody changed anything: {:?}", recovered.refused));
     }
     // What is refused may have a temporary file; what was never promised may have left one that no journal knew.
-    if !is_kept && is_exact && !seen.strays().is_empty() {
-        return Some(format!("left {:?}", seen.strays()));
+    let strays: Vec<&String> =
+        seen.strays().into_iter().filter(|name| !run.is_unjournalled(cut, name)).collect();
+    if !is_kept && is_exact && !strays.is_empty() {
+        return Some(format!("left {strays:?}"));
     }
     let found = seen.content(NAME);
     // What is still in the area is not lost: the destination is any of the versions before.
     let first = if is_kept { 0 } else { range.0 };
     // The user has removed or renamed what was there, and decides about what was to take its place.
-    let is_removed = is_kept && run.is_disturbed && found.is_none();
+    let is_removed = found.is_none() && (is_kept && run.is_disturbed || run.allows_removal(cut, range.0));
     let is_moved = run.is_disturbed && seen.content(OTHER).is_some();
-    if !is_removed && !run.allows(&found, (first, range.1), is_exact && !is_kept) {
+    // The name that an exclusive creation took, of which no journal could say so.
+    let is_claim = found.as_ref().is_some_and(Vec::is_empty) && run.is_unjournalled(cut, NAME);
+    if !is_removed && !is_claim && !run.allows(&found, (first, range.1), is_exact && !is_kept) {
         let was = found.as_ref().map(|bytes| brief(bytes));
         return Some(format!(
             "{NAME} is {was:?}, allowed are versions {first} to {}: {}",
@@ -282,6 +288,53 @@ pub(crate) fn check_failures(workload: &Workload, place: &Place, limits: Limits,
     check_failing_recover(workload, place, errnos, counts);
 }
 
+/// Fails each call of `workload` once, or a sample of them, and then ends the process or the machine behind each later change.
+pub(crate) fn check_kills_after_failures(
+    workload: &Workload,
+    place: &Place,
+    limits: Limits,
+    counts: &mut Counts,
+) {
+    let undisturbed = workload.run(place, None);
+    // A short program is looked at as a whole.
+    let most = if workload.steps.len() == 1 { limits.failed_runs * 4 } else { limits.failed_runs };
+    let step = (undisturbed.calls / most).max(1);
+    for at in (workload.seed() % step..undisturbed.calls).step_by(step) {
+        let failure = Failure { at, errno: ERRNOS[0] };
+        let Ok(run) = catch_unwind(AssertUnwindSafe(|| workload.run(place, Some(failure)))) else {
+            counts
+                .violations
+                .push(format!("{workload:?}\n  call {at} failed with {:?}: panicked", ERRNOS[0]));
+            continue;
+        };
+        let Some(failed) = &run.failed else { continue };
+        counts.failures += 1;
+        let mut known: HashSet<(u64, Down, (usize, usize))> = HashSet::new();
+        let step = ((run.changes.len() - run.failed_behind) / limits.kills).max(1);
+        for cut in (run.failed_behind + at % step..=run.changes.len()).step_by(step) {
+            let mut volatile = run.before.clone();
+            run.changes[..cut].iter().for_each(|change| volatile.apply(change));
+            let lost = Crash::after(&run.before, &run.changes[..cut]).extremes();
+            let lost = lost.into_iter().map(|disk| (Down::Machine, disk));
+            counts.cuts += 1;
+            for (down, disk) in lost.chain([(Down::Process, volatile)]) {
+                let range = run.range(cut, down == Down::Machine);
+                if !known.insert((disk.fingerprint(), down, range)) {
+                    continue;
+                }
+                counts.states += 1;
+                if let Some(what) = check_state(&run, cut, place, &disk, down, range, counts) {
+                    let what = format!("{what}\n  call {at} had failed: {failed}");
+                    counts.violations.push(describe(workload, &run, cut, down, &what));
+                }
+                if counts.violations.len() > 100 {
+                    return;
+                }
+            }
+        }
+    }
+}
+
 /// After a run in which a call failed, `recover` brings what was promised, or says what it cannot.
 fn check_failed_run(workload: &Workload, run: &Run, place: &Place) -> Option<String> {
     let recorder = Rc::new(RefCell::new(Recorder::default()));
@@ -319,8 +372,11 @@ fn check_failed_run(workload: &Workload, run: &Run, place: &Place) -> Option<Str
 /// A power loss at the end of a run in which a call failed: what was promised all the same is there or refused.
 fn check_power_loss(run: &Run, place: &Place, is_whole: bool, counts: &mut Counts) -> Option<String> {
     let crash = Crash::after(&run.before, &run.changes);
-    let states =
-        if is_whole { crash.states(Limits { exhaustive: 8, sampled: 2 }, 1) } else { crash.extremes() };
+    let states = if is_whole {
+        crash.states(Limits { exhaustive: 8, sampled: 2, failed_runs: 0, kills: 0 }, 1)
+    } else {
+        crash.extremes()
+    };
     let range = run.range(run.changes.len(), true);
     for disk in states {
         counts.states += 1;
@@ -384,9 +440,14 @@ fn check_failing_recover(
                     let what = match (first, quietly(&recorder, place)) {
                         (Err(_), _) => Some("recover panicked".to_owned()),
                         (_, Err(what)) => Some(format!("after that, {what}")),
-                        (Ok(_), Ok(recovered)) => {
-                            check_seen(&run, &Seen::look(place), &recovered, range, down == Down::Process)
-                        }
+                        (Ok(_), Ok(recovered)) => check_seen(
+                            &run,
+                            cut,
+                            &Seen::look(place),
+                            &recovered,
+                            range,
+                            down == Down::Process,
+                        ),
                     };
                     if let Some(what) = what {
                         counts.violations.push(format!(

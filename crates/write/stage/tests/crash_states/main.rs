@@ -2,7 +2,7 @@
 //!
 //! Programs of up to three steps are run, and the file-system calls of staging are recorded. After each call the machine or the process
 //! goes down: each state that the disk may then have is built, `recover` runs over it twice, and what is at the destination is compared
-//! with what was promised. Then each call fails once, with each of a few errors.
+//! with what was promised. Then each call fails once, with each of a few errors; and once more, with a crash behind later changes.
 //!
 //! `FOREBAY_CRASH=deep` runs all programs of two steps and a sample of those of three; without it, those of one step and a few of two.
 
@@ -25,7 +25,7 @@ use std::{
 };
 
 use crate::{
-    check::{Counts, check_crashes, check_failures},
+    check::{Counts, check_crashes, check_failures, check_kills_after_failures},
     workload::{Place, STEPS, Step, Workload},
     world::Limits,
 };
@@ -98,11 +98,11 @@ fn chosen() -> (Vec<Workload>, Limits) {
     if is_deep() {
         all.extend(workloads(2));
         all.extend(sample(workloads(3), 211));
-        (all, Limits { exhaustive: 1024, sampled: 256 })
+        (all, Limits { exhaustive: 1024, sampled: 256, failed_runs: 50, kills: 12 })
     } else {
         all.extend(sample(workloads(2), 13));
         all.extend(found());
-        (all, Limits { exhaustive: 64, sampled: 16 })
+        (all, Limits { exhaustive: 64, sampled: 16, failed_runs: 12, kills: 4 })
     }
 }
 
@@ -144,4 +144,9 @@ fn whatever_a_crash_leaves_is_recovered_as_it_was_promised() {
 #[test]
 fn a_call_that_fails_loses_nothing_that_was_promised() {
     over_all("failures", check_failures);
+}
+
+#[test]
+fn a_crash_after_a_call_that_failed_loses_nothing_that_was_promised() {
+    over_all("crashes after failures", check_kills_after_failures);
 }

@@ -91,6 +91,8 @@ pub(crate) struct Recorder {
     pub(crate) failure: Option<Failure>,
     /// The call that was made to fail.
     pub(crate) failed: Option<String>,
+    /// The changes that were made before it.
+    pub(crate) failed_behind: usize,
     /// Whether the process is killed: none of its calls does anything any more.
     pub(crate) is_dead: bool,
     pub(crate) boot: Option<String>,
@@ -151,6 +153,7 @@ impl Watch for Recorder {
         self.calls += 1;
         if let Some(failure) = self.failure.filter(|failure| failure.at == number) {
             self.failed = Some(format!("{call:?}"));
+            self.failed_behind = self.changes.len();
             return Err(failure.errno);
         }
         let look = |directory: BorrowedFd<'_>, name: &Path| {

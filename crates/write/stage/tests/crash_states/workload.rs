@@ -101,6 +101,12 @@ pub(crate) struct Run {
     pub(crate) births: std::collections::HashMap<u64, u64>,
     pub(crate) calls: usize,
     pub(crate) failed: Option<String>,
+    /// The changes that were made before the call that failed.
+    pub(crate) failed_behind: usize,
+    /// The changes that were made before each step.
+    pub(crate) starts: Vec<usize>,
+    /// Versions that waited for their turn while the program removed or renamed the file, with the changes that were made before.
+    pub(crate) removals: Vec<Begun>,
     pub(crate) versions: Vec<Version>,
     pub(crate) begun: Vec<Begun>,
     pub(crate) promises: Vec<Promise>,
@@ -182,11 +188,19 @@ struct Runner<'a> {
     versions: Vec<Version>,
     begun: Vec<Begun>,
     promises: Vec<Promise>,
+    starts: Vec<usize>,
+    removals: Vec<Begun>,
     is_disturbed: bool,
     errors: Vec<String>,
 }
 
 impl Workload {
+    /// A number that differs between programs, by which samples of them begin at different places.
+    pub(crate) fn seed(&self) -> usize {
+        let steps = self.steps.iter().fold(0, |seed, step| 31 * seed + *step as usize);
+        4 * steps + 2 * usize::from(self.is_there) + usize::from(self.is_paused)
+    }
+
     /// Runs it in a fresh world, with one call failing if that is wanted.
     pub(crate) fn run(&self, place: &Place, failure: Option<Failure>) -> Run {
         place.prepare(self.is_there);
@@ -201,6 +215,8 @@ impl Workload {
             versions: vec![first],
             begun: vec![Begun { changes: 0, version: 0 }],
             promises: Vec::new(),
+            starts: Vec::new(),
+            removals: Vec::new(),
             is_disturbed: false,
             errors: Vec::new(),
         };
@@ -210,7 +226,7 @@ impl Workload {
             }
             runner.end();
         });
-        let Runner { versions, begun, promises, is_disturbed, errors, .. } = runner;
+        let Runner { versions, begun, promises, starts, removals, is_disturbed, errors, .. } = runner;
         let recorder = recorder.take();
         Run {
             before,
@@ -218,6 +234,9 @@ impl Workload {
             births: recorder.births,
             calls: recorder.calls,
             failed: recorder.failed,
+            failed_behind: recorder.failed_behind,
+            starts,
+            removals,
             versions,
             begun,
             promises,
@@ -267,6 +286,7 @@ impl Runner<'_> {
     }
 
     fn step(&mut self, step: Step, number: usize) {
+        self.starts.push(self.now());
         let done = match step {
             Step::Create => self.create(number, 64 << 20, false),
             Step::CreateNew => self.create(number, 64 << 20, true),
@@ -353,8 +373,13 @@ impl Runner<'_> {
             return Ok(());
         }
         self.is_disturbed = true;
-        if step != Step::Chmod && !self.has_waiting() {
-            self.begin(None, false);
+        if step != Step::Chmod {
+            if self.has_waiting() {
+                let (changes, version) = (self.now(), self.versions.len() - 1);
+                self.removals.push(Begun { changes, version });
+            } else {
+                self.begin(None, false);
+            }
         }
         let slow = disk::open(&self.place.slow(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
         let slow = slow.map_err(forebay_process::Error::from_io)?;
@@ -401,6 +426,27 @@ impl Run {
             kept.filter(|promise| promise.is_synced || !is_power_loss).map(|promise| promise.version).max();
         let begun = self.begun.iter().filter(|begun| begun.changes <= changes);
         (first.unwrap_or(0), begun.map(|begun| begun.version).max().unwrap_or(0))
+    }
+
+    /// Whether the destination may have no file after a crash behind so many changes, as the program has removed it: what waited for its turn
+    /// then was not promised.
+    pub(crate) fn allows_removal(&self, cut: usize, first: usize) -> bool {
+        self.removals.iter().any(|removal| removal.changes < cut && first < removal.version)
+    }
+
+    /// Whether the file `name` at the destinations was made by an item that has no journal, as none could be written: nobody knows of it
+    /// after a kill.
+    pub(crate) fn is_unjournalled(&self, cut: usize, name: &str) -> bool {
+        let is_made = |change: &Change| matches!(change, Change::Create { name: made, .. } if made == name);
+        let Some(made) = self.changes[..cut].iter().position(is_made) else { return false };
+        let start = self.starts.iter().rfind(|start| **start <= made).copied().unwrap_or(0);
+        let is_journal = |change: &Change| {
+            let ends = |to: &std::ffi::OsStr| {
+                Path::new(to).extension().is_some_and(|end| end == "open" || end == "journal")
+            };
+            matches!(change, Change::Rename { to, .. } if ends(to))
+        };
+        !self.changes[start..made].iter().any(is_journal)
     }
 
     /// Whether a destination may have this content where the versions `first` to `last` are possible. With `is_exact`, writes in place

@@ -74,6 +74,10 @@ pub(crate) struct Limits {
     pub(crate) exhaustive: usize,
     /// Of others, so many random ones beside the regular ones.
     pub(crate) sampled: usize,
+    /// Calls of a program that fail before a kill.
+    pub(crate) failed_runs: usize,
+    /// Kills behind each of them.
+    pub(crate) kills: usize,
 }
 
 impl Disk {

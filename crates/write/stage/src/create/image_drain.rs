@@ -193,7 +193,8 @@ impl ImageState {
                 inner.phase = ImagePhase::Staged;
                 // Without a journal, as in an area that has no room or cannot be used, it is staged when it is durable.
                 let is_synced = inner.is_journalled && self.write_journal(&inner, true).is_ok();
-                let is_staged = is_synced || self.shared.room.holds_memory();
+                let room = &self.shared.room;
+                let is_staged = if room.is_memory() { room.holds_memory() } else { is_synced };
                 drop(inner);
                 if is_staged {
                     self.staged.set(Ok(()));

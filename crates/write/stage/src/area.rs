@@ -269,7 +269,7 @@ impl Area {
         };
         // One that has no journal, as there was no room for it, is known here alone.
         let own = self.cell.peek().map(|engine| engine.shared.tasks()).unwrap_or_default();
-        if own.iter().any(|task| task.sealed_ns() > item.journal.order_ns() && task.is_for(&file)) {
+        if own.iter().any(|task| task.is_for(&file) && task.sealed_ns() > item.journal.order_ns()) {
             return Ok(None);
         }
         let image = match open_image(&item.folder, &item.id) {

@@ -27,7 +27,7 @@ use crate::{
     },
     create::{
         destination::Destination,
-        publication::{self, PublishOrder, RecoverTurn},
+        publication::{self, PublishOrder},
     },
     on_disk::{
         item_files::{find_journal, is_draft, item_ids, read_journal},
@@ -35,7 +35,7 @@ use crate::{
     },
     recover::{
         discard::{discard_item, remove_item},
-        recovery::{RecoverVerdict, Recovery, UpdateSibling, interrupted},
+        recovery::{RecoverTurn, RecoverVerdict, Recovery, UpdateSibling, interrupted},
         survey::{PROCESS_LOCK, damaged, process_folders, status_of},
     },
 };

@@ -25,8 +25,6 @@ use crate::{
 };
 
 const TURNS: &str = "publishing";
-/// Behind the checksums of all destinations.
-const RECOVER_BYTE: u64 = 1 << 32;
 const MAGIC: &[u8; 8] = b"FBPUBL\0\x01";
 /// Another process holds its turn for a look at the destination and a rename.
 const TURN_LIMIT: Duration = Duration::from_secs(60);
@@ -72,26 +70,6 @@ impl PublishTurn {
                 return Err(error.at(destination.display()));
             }
             thread::sleep(TURN_PAUSE);
-        }
-    }
-}
-
-/// Keeps other processes from recovering what is left in the area, until it is dropped: each would take the directories of some processes,
-/// and nobody would know the order of updates in all of them.
-#[derive(Debug)]
-pub(crate) struct RecoverTurn {
-    _lock: ByteLock,
-}
-
-impl RecoverTurn {
-    /// The turn in `area`; `wait` is asked before each further look, and may end the wait with an error.
-    pub(crate) fn take(area: &OwnFolder, wait: &dyn Fn() -> Result<()>) -> Result<Self> {
-        let file: Arc<File> = Arc::new(area.open_or_create(TURNS)?);
-        loop {
-            if let Some(lock) = ByteLock::take(Arc::clone(&file), RECOVER_BYTE) {
-                return Ok(Self { _lock: lock });
-            }
-            wait()?;
         }
     }
 }

@@ -4,6 +4,10 @@ use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use forebay_process::{Error, ErrorKind, Result};
 use forebay_scratch::OwnFolder;
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 
 use crate::{
     create::destination::Destination,
@@ -39,6 +43,30 @@ impl UpdateSibling {
     pub(crate) fn may_have_left(&self, found: &FileStamp) -> bool {
         let is_in_time = self.until_ns.is_some_and(|until| found.modified_ns <= until);
         *found == self.stamp || found.is_same_file(&self.stamp) && is_in_time
+    }
+}
+
+/// Lock of an area's directory, by which one `recover` at a time works in it, until this is dropped: each would take the directories of some
+/// processes, and none would know the order of the updates in all of them.
+#[derive(Debug)]
+pub(crate) struct RecoverTurn {
+    area: Arc<OwnFolder>,
+}
+
+impl RecoverTurn {
+    /// Waits for the turn in `area`, which was opened for this; `wait` is called before each further look, and may end the wait.
+    pub(crate) fn take(area: &Arc<OwnFolder>, wait: &dyn Fn() -> Result<()>) -> Result<Self> {
+        // Some file systems have no locks, or none for directories.
+        while flock(area.descriptor(), FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            wait()?;
+        }
+        Ok(Self { area: Arc::clone(area) })
+    }
+}
+
+impl Drop for RecoverTurn {
+    fn drop(&mut self) {
+        let _no_locks = flock(self.area.descriptor(), FlockOperation::Unlock);
     }
 }
 

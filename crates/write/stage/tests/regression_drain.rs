@@ -637,3 +637,37 @@ fn two_recovers_at_once_replay_the_updates_of_a_file_in_their_order() {
     assert_eq!(fs::read(&path).unwrap(), [b'B'; 10]);
     std::mem::forget((files, areas));
 }
+
+#[test]
+fn a_log_that_begins_behind_a_change_that_the_facts_could_not_name_is_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, [b'0'; 3000]).unwrap();
+    let settings = AreaSettings {
+        quota: 600,
+        free_floor: 0,
+        drainers: 0,
+        start_paused: true,
+        ..AreaSettings::folder(folder.path().join("fast"))
+    };
+    let area = Area::open(settings).unwrap();
+    let file = update(&area, &path);
+    let mut notes = 0;
+    let second_note = move |call: &Call<'_>| match call {
+        Call::Write { file, .. } if is_named(*file, ".facts") => {
+            notes += 1;
+            (notes == 2).then_some(Errno::IO)
+        }
+        _ => None,
+    };
+    failing(second_note, || file.write_at(0, &[b'A'; 600]).unwrap());
+    assert_eq!(area.stats().passed_through_bytes, 600);
+    file.write_at(1000, &[b'B'; 300]).unwrap();
+    assert_eq!(area.stats().staged_bytes, 300);
+    let left = left(folder.path());
+    let done = recover(&left, &RecoverOptions::default(), &quiet).unwrap();
+    assert_eq!((done.finished.len(), done.refused.len()), (1, 0), "{done:?}");
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!((bytes[0], bytes[1000], bytes[2999]), (b'A', b'B', b'0'));
+    std::mem::forget((file, area));
+}

@@ -16,7 +16,8 @@ impl RedoState {
     /// Has the journal and the facts in place before the first record is.
     pub(crate) fn make_journal(&self, inner: &mut RedoInner) -> Result<()> {
         if inner.is_journalled {
-            return Ok(());
+            let is_active = inner.passing > 0;
+            return if inner.is_unsaid { self.write_facts(inner, is_active) } else { Ok(()) };
         }
         if self.facts.get().is_none() {
             let file = self.shared.room.create(&facts_name(&self.id))?;
@@ -65,6 +66,8 @@ impl RedoState {
         let is_empty = inner.written.is_some_and(|written| written.base >= inner.log.next_sequence());
         if !is_empty {
             said.map_err(|error| self.destination_error(error))?;
+        } else if said.is_err() {
+            inner.is_unsaid = true;
         }
         inner.change.get_or_insert_with(|| self.shared.changes.begin(&self.destination));
         Ok(())
@@ -118,7 +121,7 @@ impl RedoState {
         let (pending_bytes, promised) = (inner.pending.bytes(), inner.promised);
         let facts = DestinationFacts { stamp, is_active, is_foreign, base, pending_bytes, promised };
         self.keep_facts(inner, facts)?;
-        inner.known = Some(stamp);
+        (inner.known, inner.is_unsaid) = (Some(stamp), false);
         Ok(())
     }
 

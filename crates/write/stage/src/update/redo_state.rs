@@ -96,6 +96,8 @@ pub(crate) struct RedoInner {
     pub(crate) is_dirty: bool,
     pub(crate) is_journalled: bool,
     pub(crate) is_active: bool,
+    /// Whether the destination was changed without a word of it in the facts, while the log had nothing to replay.
+    pub(crate) is_unsaid: bool,
     /// Whether the journal is on the disk, with its name.
     pub(crate) is_journal_synced: bool,
     /// Whether a thread gives records their checksums.
@@ -149,6 +151,7 @@ impl RedoState {
             is_dirty: false,
             is_journalled: false,
             is_active: false,
+            is_unsaid: false,
             is_journal_synced: false,
             is_summing: false,
             change: None,

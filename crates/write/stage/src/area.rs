@@ -138,7 +138,7 @@ impl Area {
         let file = WantedFile::at(destination)?;
         let engine = self.cell.peek();
         if let Some(engine) = &engine {
-            engine.shared.room.retry_removals();
+            engine.shared.retry_removals();
         }
         let own = engine.map(|engine| engine.shared.tasks()).unwrap_or_default();
         let mut own = own.iter().filter(|task| task.is_for(&file)).map(|task| task.state());

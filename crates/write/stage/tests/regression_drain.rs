@@ -671,3 +671,55 @@ fn a_log_that_begins_behind_a_change_that_the_facts_could_not_name_is_replayed()
     assert_eq!((bytes[0], bytes[1000], bytes[2999]), (b'A', b'B', b'0'));
     std::mem::forget((file, area));
 }
+
+#[test]
+fn an_update_stays_until_the_new_file_behind_it_has_noted_what_it_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, [b'0'; 3000]).unwrap();
+    let area = without_drainers(folder.path(), true);
+    let file = update(&area, &path);
+    file.write_at(0, &[b'A'; 1000]).unwrap();
+    file.close(CloseWhen::Staged).unwrap();
+    let new = area.create(&path, StageOptions::default()).unwrap();
+    new.write_at(0, b"new").unwrap();
+    assert!(new.seal().unwrap().staged().wait(LIMIT).unwrap());
+    let (from, mut is_written, mut has_failed) = (folder.path().to_owned(), false, false);
+    let copies = Rc::new(RefCell::new(0));
+    let copied = Rc::clone(&copies);
+    let fails = move |call: &Call<'_>| {
+        match call {
+            Call::Write { file, .. } if is_named(*file, "/file") => is_written = true,
+            // The new file notes what the update has left.
+            _ if is_written && !has_failed && is_journal_write(call) => {
+                has_failed = true;
+                return Some(Errno::NOSPC);
+            }
+            // A kill behind the removal of the update's journal.
+            Call::Remove { name, .. } if name.extension().is_some_and(|ending| ending == "facts") => {
+                let copy = from.join("killed");
+                assert!(
+                    Command::new("cp")
+                        .arg("-a")
+                        .args([&from.join("fast"), &copy])
+                        .status()
+                        .unwrap()
+                        .success()
+                );
+                *copied.borrow_mut() += 1;
+                let done =
+                    std::thread::spawn(move || recover(&copy, &RecoverOptions::default(), &quiet).unwrap());
+                let done = done.join().unwrap();
+                assert_eq!((done.finished.len(), done.refused.len()), (1, 0), "{done:?}");
+            }
+            _ => {}
+        }
+        None
+    };
+    failing(fails, || {
+        let _ = area.drain(&quiet);
+    });
+    assert_eq!(*copies.borrow(), 1);
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    area.leave();
+}

@@ -98,6 +98,10 @@ pub(crate) enum Polled {
 pub(crate) trait DrainTask: fmt::Debug + Send + Sync {
     /// Says that the file with the stamp `before`, if it is to be replaced by this one, has the stamp `after` now, by us.
     fn expect_also(&self, _before: &FileStamp, _after: FileStamp) {}
+    /// Tries again to note what it was told so; returns false if that is still not noted.
+    fn note_expected(&self) -> bool {
+        true
+    }
     /// Whether its bytes go to this file.
     fn is_for(&self, file: &WantedFile) -> bool;
     /// What is said of it.
@@ -219,6 +223,20 @@ impl DrainShared {
         tasks.iter().for_each(|task| task.expect_also(before, after));
     }
 
+    /// Returns true if all new files have noted what updates of this process have made of the files that they replace: the journals of the
+    /// updates, from which `recover` knows it as well, may go.
+    pub(crate) fn note_expected(&self) -> bool {
+        let tasks = self.queue().tasks.clone();
+        tasks.iter().filter(|task| !task.note_expected()).count() == 0
+    }
+
+    /// Tries again to remove the journals of items that are done.
+    pub(crate) fn retry_removals(&self) {
+        if self.room.has_unremoved() && self.note_expected() {
+            self.room.retry_removals();
+        }
+    }
+
     /// Gives up what is closed and not in `file`; false where something of it is still in use.
     pub(crate) fn give_up(&self, file: &WantedFile) -> bool {
         let tasks = self.tasks().into_iter().filter(|task| task.is_for(file));
@@ -310,7 +328,7 @@ impl DrainShared {
                 is_paused_by_others = self.room.is_paused();
                 if self.room.has_unremoved() {
                     drop(queue);
-                    self.room.retry_removals();
+                    self.retry_removals();
                     queue = self.queue();
                 }
                 looked = Instant::now();

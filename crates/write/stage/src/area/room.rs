@@ -257,6 +257,13 @@ impl ProcessRoom {
         if remove_journal(own, id).is_ok() {
             self.remove(other);
         } else {
+            self.remove_later(id, other);
+        }
+    }
+
+    /// Removes the journal of item `id`, and then its file `other`, when removals are tried again.
+    pub(crate) fn remove_later(&self, id: &str, other: &str) {
+        if self.own().is_some() {
             let mut unremoved = self.unremoved.lock().unwrap_or_else(PoisonError::into_inner);
             unremoved.push((id.to_owned(), other.to_owned()));
         }

@@ -50,6 +50,12 @@ impl DrainTask for ImageState {
         }
     }
 
+    fn note_expected(&self) -> bool {
+        let mut inner = self.lock();
+        inner.is_stale = inner.is_stale && self.write_journal(&inner, true).is_err();
+        !inner.is_stale
+    }
+
     fn is_for(&self, file: &WantedFile) -> bool {
         if file.path.file_name() != Some(self.place.name().as_os_str()) {
             return false;

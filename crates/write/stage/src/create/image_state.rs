@@ -78,6 +78,8 @@ pub(crate) struct ImageInner {
     /// False where the area has no room for the journal: a killed process then loses the file, and only that. True as long as any journal of
     /// it is there, though the last one could not be written: `recover` goes by what it finds.
     pub(crate) is_journalled: bool,
+    /// Whether the journal lacks what the destination may be, as it could not be written.
+    pub(crate) is_stale: bool,
     pub(crate) phase: ImagePhase,
     pub(crate) len: u64,
     reserved: u64,
@@ -104,6 +106,7 @@ impl ImageInner {
         Self {
             journal,
             is_journalled,
+            is_stale: false,
             phase: ImagePhase::Open,
             len: 0,
             reserved: 0,
@@ -447,7 +450,7 @@ impl Successor for ImageState {
         let mut inner = self.lock();
         inner.journal.expected.push(Some(stamp));
         if inner.journal.image.is_some() {
-            let _ = self.write_journal(&inner, true);
+            inner.is_stale = self.write_journal(&inner, true).is_err();
         }
     }
 }

@@ -183,7 +183,12 @@ impl RedoState {
         }
         inner.waited_for = None;
         if std::mem::take(&mut inner.is_journalled) {
-            self.shared.room.remove_item(&self.id, &facts_name(&self.id));
+            let (room, facts) = (&self.shared.room, facts_name(&self.id));
+            if self.shared.note_expected() {
+                room.remove_item(&self.id, &facts);
+            } else {
+                room.remove_later(&self.id, &facts);
+            }
         }
         self.trim_log(inner);
     }

@@ -12,7 +12,10 @@ use super::tree;
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/facade/forebay/examples/limits/mapped.rs", "maps files of the benchmark"),
     ("crates/facade/forebay/tests/peer_tier_fork.rs", "forks, to test what a child process reads"),
-    ("crates/bench/bench/src/runtime_hdf5/parallel_calls.rs", "calls functions that parallel builds of libhdf5 have"),
+    (
+        "crates/bench/bench/src/runtime_hdf5/parallel_calls.rs",
+        "calls functions that parallel builds of libhdf5 have",
+    ),
     (
         "crates/bench/bench/src/workers/shared_batches.rs",
         "lends memory that worker processes fill by address",

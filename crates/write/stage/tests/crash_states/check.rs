@@ -203,7 +203,10 @@ fn check_seen(
     if !recovered.in_use.is_empty() {
         return Some(format!("in use: {:?}", recovered.in_use));
     }
-    if is_kept && !run.is_disturbed {
+    // Whoever was told that the file failed finds it refused. So does the next process where a journal could not be written or removed:
+    // nothing is lost, and the user decides.
+    let is_told = run.failed.is_some() && !run.errors.is_empty();
+    if is_kept && !run.is_disturbed && !is_told && !run.failed_at_journal() {
         return Some(format!("refused, though nobody changed anything: {:?}", recovered.refused));
     }
     // What is refused may have a temporary file; what was never promised may have left one that no journal knew.
@@ -219,7 +222,8 @@ fn check_seen(
     let is_removed = found.is_none() && (is_kept && run.is_disturbed || run.allows_removal(cut, range.0));
     let is_moved = run.is_disturbed && seen.content(OTHER).is_some();
     // The name that an exclusive creation took, of which no journal could say so.
-    let is_claim = found.as_ref().is_some_and(Vec::is_empty) && run.is_unjournalled(cut, NAME);
+    let is_unknown = run.is_unjournalled(cut, NAME) || run.failed_at_journal();
+    let is_claim = found.as_ref().is_some_and(Vec::is_empty) && is_unknown;
     if !is_removed && !is_claim && !run.allows(&found, (first, range.1), is_exact && !is_kept) {
         let was = found.as_ref().map(|bytes| brief(bytes));
         return Some(format!(

@@ -437,7 +437,10 @@ impl Run {
     /// Whether the file `name` at the destinations was made by an item that has no journal, as none could be written: nobody knows of it
     /// after a kill.
     pub(crate) fn is_unjournalled(&self, cut: usize, name: &str) -> bool {
-        let is_made = |change: &Change| matches!(change, Change::Create { name: made, .. } if made == name);
+        // An exclusive creation takes the name by renaming an empty file.
+        let is_made = |change: &Change| {
+            matches!(change, Change::Create { name: made, .. } | Change::Rename { to: made, .. } if made == name)
+        };
         let Some(made) = self.changes[..cut].iter().position(is_made) else { return false };
         let start = self.starts.iter().rfind(|start| **start <= made).copied().unwrap_or(0);
         let is_journal = |change: &Change| {
@@ -447,6 +450,11 @@ impl Run {
             matches!(change, Change::Rename { to, .. } if ends(to))
         };
         !self.changes[start..made].iter().any(is_journal)
+    }
+
+    /// True if the call that failed was to write or remove a journal.
+    pub(crate) fn failed_at_journal(&self) -> bool {
+        self.failed.as_ref().is_some_and(|call| call.contains(".open") || call.contains(".journal"))
     }
 
     /// Whether a destination may have this content where the versions `first` to `last` are possible. With `is_exact`, writes in place

@@ -10,7 +10,7 @@ use std::{
 };
 
 use forebay_mpi::MpiComm;
-use forebay_peercache::{PeerBlocks, PeerCache};
+use forebay_peer::{PeerBlocks, PeerCache};
 use forebay_process::{Error, ErrorKind, Result, WarnOnce};
 use forebay_source::SourceId;
 use forebay_stage::{CloseWhen, RedoFile, StageOptions};

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "a C function that fills a caller's structure")]
 
-use forebay_peercache::PeerStats;
+use forebay_peer::PeerStats;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What this process has done, as `forebay_hdf5_parallel_stats` gives it.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::units::unit_grid::block_len;
 use forebay_config::{Amount, PeerReads, TierConfig};
 use forebay_mpi::MpiComm;
-use forebay_peercache::{HostShard, PeerCache};
+use forebay_peer::{HostShard, PeerCache};
 use forebay_process::{Error, Grant, Result, ledger};
 use forebay_store::{Comm, ShardPlace, Wait, agree};
 

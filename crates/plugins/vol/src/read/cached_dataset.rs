@@ -25,7 +25,7 @@ use crate::{
 };
 use bytes::Bytes;
 use forebay_libhdf5::hdf5_types::hid_t;
-use forebay_peercache::PeerBlocks;
+use forebay_peer::PeerBlocks;
 use forebay_process::PerProcess;
 use forebay_source::{Locator, SourceId, text_of_path};
 use forebay_tier::{BlockPiece, Claim, Copies, Room};

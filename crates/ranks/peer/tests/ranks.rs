@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use forebay_peercache::{HostShard, PeerCache, PeerStats};
+use forebay_peer::{HostShard, PeerCache, PeerStats};
 use forebay_source::{Locator, SourceId, Version};
 use forebay_store::{Comm, LocalComm, ShardPlace, Wait};
 use forebay_tier::{Admission, BlockPiece, Claim, Copies};

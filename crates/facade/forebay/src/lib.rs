@@ -24,7 +24,7 @@
 //! | `foresight` | what a loader knows of the future, as tiers want to know it |
 //! | `job_comm` | the ranks of the job, by what its launcher says |
 //! | `store_set/` | a set of samples in the memory of all ranks, and batches from it |
-//! | `peer_tier/` | a tier in the memory of all ranks |
+//! | `job_peers` | the tiers in the memory of all ranks that this process has |
 //! | `slow` | files as if behind a slow file system, for trials |
 
 mod describe_cost;
@@ -34,11 +34,11 @@ mod files;
 mod foresight;
 mod index_cache;
 mod job_comm;
+mod job_peers;
 mod joined_files;
 mod open;
 mod origins;
 mod parallel_map;
-mod peer_tier;
 pub mod sample_words;
 mod selected_fields;
 mod set;
@@ -67,6 +67,7 @@ pub use forebay_loader::{Batch, Loader, Options, SampleSet, SampleSpec, Samples}
 pub use forebay_mpi::MpiHandle;
 #[cfg(feature = "remote")]
 pub use forebay_object::ObjectOrigin;
+pub use forebay_peer::PeerTier;
 pub use forebay_plan as plan;
 pub use forebay_process as process;
 pub use forebay_process::size;
@@ -81,10 +82,10 @@ pub use forebay_transform as transform;
 pub use foresight::{LoaderForesight, PolicyForecast, TierForecast, TierPlan, foresee};
 pub use index_cache::IndexCache;
 pub use job_comm::{DataPath, Launcher, job_comm, mpi_comm, torch_comm};
+pub use job_peers::join_job;
 pub use joined_files::JoinedFiles;
 pub use open::{open, open_file, open_file_with};
 pub use origins::Origins;
-pub use peer_tier::{PeerTier, join_job};
 pub use selected_fields::{selected_fields, selected_names};
 pub use set::{NameKind, SetSpec, open_named_set, open_set, open_set_among, open_set_on};
 pub use slow::SlowFiles;

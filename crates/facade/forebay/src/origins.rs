@@ -9,7 +9,7 @@ use forebay_source::{
 };
 use forebay_tier::{Policy, Tiered};
 
-use crate::peer_tier;
+use crate::job_peers;
 
 /// An origin for paths and one for URLs.
 ///
@@ -65,7 +65,7 @@ impl Origins {
         config: &Config,
         policy: Option<Arc<dyn Policy>>,
     ) -> Result<(Self, Option<Arc<Tiered>>)> {
-        let peers = peer_tier::of_job(config)?;
+        let peers = job_peers::of_job(config)?;
         let Some(tiered) = tiered(Arc::new(ByName(self.clone())), config, policy, peers)? else {
             return Ok((self, None));
         };

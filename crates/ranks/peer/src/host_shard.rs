@@ -1,30 +1,30 @@
-//! The memory of a host's part of the cache, kept by the process that leads the ranks of the host.
+//! The memory of a host's part of a table, kept by the process that leads the ranks of the host.
 
 use std::sync::Arc;
 
 use forebay_process::Result;
 use forebay_store::{ShardMemory, ShardPlace};
 
-use crate::host_table::HostTableShape;
+use crate::block_table::TableShape;
 
 /// The part of one host: a table and its slots. It outlives the windows through which ranks read it.
 #[derive(Debug)]
 pub struct HostShard {
     pub(crate) memory: Arc<ShardMemory>,
-    pub(crate) shape: HostTableShape,
+    pub(crate) shape: TableShape,
 }
 
 impl HostShard {
     /// An empty part of `quota` bytes for blocks of at most `block_len`; memory is taken as it is used.
     pub fn new(quota: u64, block_len: u64, place: &ShardPlace) -> Result<Self> {
-        let shape = HostTableShape::new(quota, block_len);
+        let shape = TableShape::new(quota, block_len);
         let memory = Arc::new(ShardMemory::new(shape.byte_len(), place)?);
         Ok(Self { memory, shape })
     }
 
     /// True when it is one of blocks of `block_len`, and as large as a new one of `quota` bytes.
     pub fn has_room_for(&self, quota: u64, block_len: u64) -> bool {
-        let wanted = HostTableShape::new(quota, block_len);
+        let wanted = TableShape::new(quota, block_len);
         self.shape.slot_len == wanted.slot_len && self.shape.slots >= wanted.slots
     }
 }

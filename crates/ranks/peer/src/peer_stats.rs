@@ -1,4 +1,4 @@
-//! What the cache has done, counted.
+//! Counters of reads and placements.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -20,21 +20,11 @@ pub struct PeerCounters {
     pub host_bytes: u64,
     /// Bytes that it has read from ranks of other hosts.
     pub remote_bytes: u64,
-    /// Reads of other hosts that failed, and blocks that were not what their checksums say.
+    /// Reads of other ranks that failed, and blocks that were not what their checksums say.
     pub faults: u64,
 }
 
 impl PeerStats {
-    /// All zero.
-    pub const fn new() -> Self {
-        Self {
-            placed: AtomicU64::new(0),
-            host: AtomicU64::new(0),
-            remote: AtomicU64::new(0),
-            faults: AtomicU64::new(0),
-        }
-    }
-
     pub(crate) fn placed(&self, len: u64) {
         self.placed.fetch_add(len, Relaxed);
     }

@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use forebay_peer::{HostShard, PeerCache, PeerStats};
+use forebay_peer::{HostShard, PeerStats, PeerTable};
 use forebay_source::{Locator, SourceId, Version};
 use forebay_store::{Comm, LocalComm, ShardPlace, Wait};
 use forebay_tier::{Admission, BlockPiece, Claim, Copies};
@@ -21,7 +21,7 @@ fn source() -> SourceId {
 }
 
 fn shard_of(comm: &dyn Comm, quota: u64) -> Option<HostShard> {
-    let is_leader = PeerCache::leader(comm) == comm.rank();
+    let is_leader = PeerTable::leader(comm) == comm.rank();
     is_leader.then(|| HostShard::new(quota, BLOCK, &ShardPlace::Memory).unwrap())
 }
 
@@ -38,10 +38,10 @@ fn put(blocks: &Arc<impl Copies + 'static>, block: u64) -> Admission {
 
 #[test]
 fn each_rank_reads_what_any_other_has_placed_on_whichever_host() {
-    let stats: &PeerStats = Box::leak(Box::default());
+    let stats: &Arc<PeerStats> = &Arc::default();
     LocalComm::run(&[0, 0, 1, 2], |comm| {
         let shard = shard_of(&*comm, 64 * BLOCK);
-        let cache = PeerCache::open(Arc::clone(&comm), shard.as_ref(), stats, &wait()).unwrap();
+        let cache = PeerTable::open(Arc::clone(&comm), shard.as_ref(), stats, &wait()).unwrap();
         let blocks = cache.blocks(&source());
         let mine = |rank: usize| rank as u64 * 8..rank as u64 * 8 + 8;
         mine(comm.rank()).for_each(|block| assert_eq!(put(&blocks, block), Admission::Kept));
@@ -70,11 +70,11 @@ fn each_rank_reads_what_any_other_has_placed_on_whichever_host() {
 
 #[test]
 fn what_a_host_has_is_there_when_its_part_is_opened_again() {
-    let stats: &PeerStats = Box::leak(Box::default());
+    let stats: &Arc<PeerStats> = &Arc::default();
     LocalComm::run(&[0, 0, 1], |comm| {
         let shard = shard_of(&*comm, 8 * BLOCK);
         for round in 0..3 {
-            let cache = PeerCache::open(Arc::clone(&comm), shard.as_ref(), stats, &wait()).unwrap();
+            let cache = PeerTable::open(Arc::clone(&comm), shard.as_ref(), stats, &wait()).unwrap();
             let blocks = cache.blocks(&source());
             if round == 0 && comm.rank() == 1 {
                 assert_eq!(put(&blocks, 5), Admission::Kept);
@@ -90,10 +90,10 @@ fn what_a_host_has_is_there_when_its_part_is_opened_again() {
 
 #[test]
 fn a_full_part_refuses_and_a_host_without_one_reads_those_of_others() {
-    let stats: &PeerStats = Box::leak(Box::default());
+    let stats: &Arc<PeerStats> = &Arc::default();
     LocalComm::run(&[0, 1], |comm| {
         let shard = shard_of(&*comm, if comm.rank() == 0 { 2 * BLOCK } else { 0 });
-        let cache = PeerCache::open(Arc::clone(&comm), shard.as_ref(), stats, &wait()).unwrap();
+        let cache = PeerTable::open(Arc::clone(&comm), shard.as_ref(), stats, &wait()).unwrap();
         let blocks = cache.blocks(&source());
         let kept = (0..6).filter(|block| put(&blocks, *block) == Admission::Kept).count();
         assert_eq!(kept, if comm.rank() == 0 { 2 } else { 0 });

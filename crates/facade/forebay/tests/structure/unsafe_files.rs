@@ -64,7 +64,7 @@ const ALLOWED: &[(&str, &str)] = &[
         "crates/engine/loader/tests/memory.rs",
         "brings memory of its own, and takes tensors as other libraries do",
     ),
-    ("crates/ranks/peer/src/host_table.rs", "has words in memory that other processes read and write"),
+    ("crates/ranks/peer/src/block_table.rs", "has words in memory that other processes read and write"),
     (
         "crates/plugins/preload/src/",
         "stands in the place of functions of the C library, calls those, and fills memory of programs",

@@ -10,7 +10,7 @@ use std::{
 };
 
 use forebay_mpi::MpiComm;
-use forebay_peer::{PeerBlocks, PeerCache};
+use forebay_peer::{PeerBlocks, PeerTable};
 use forebay_process::{Error, ErrorKind, Result, WarnOnce};
 use forebay_source::SourceId;
 use forebay_stage::{CloseWhen, RedoFile, StageOptions};
@@ -102,7 +102,7 @@ struct FileRanks {
     /// By which they read each other's memory.
     data: Arc<dyn Comm>,
     /// What they have cached, of files that are only read.
-    cache: Option<PeerCache>,
+    cache: Option<PeerTable>,
     /// Of files that are written.
     board: Option<Arc<RankBoard>>,
     staging: Option<DrainWatch>,
@@ -172,7 +172,7 @@ impl ParallelFile {
 
     /// What ranks have cached of `source`, where they read each other's.
     pub(crate) fn blocks(&self, source: &SourceId) -> Option<Arc<PeerBlocks>> {
-        let blocks = |cache: &PeerCache| cache.has_room().then(|| cache.blocks(source));
+        let blocks = |cache: &PeerTable| cache.has_room().then(|| cache.blocks(source));
         self.with_ranks(|ranks| ranks.cache.as_ref().and_then(blocks)).flatten()
     }
 
@@ -301,7 +301,7 @@ impl ParallelFile {
 }
 
 /// What the ranks have cached; `None` where they cannot read each other's, on all of them. Collective.
-fn open_cache(path: &Path, comm: &MpiComm, data: &Arc<dyn Comm>) -> Option<PeerCache> {
+fn open_cache(path: &Path, comm: &MpiComm, data: &Arc<dyn Comm>) -> Option<PeerTable> {
     let len = path.metadata().map_or(0, |facts| facts.len());
     shared_cache::open(comm, data, len)
         .inspect_err(|error| NOT_SHARED.say(format_args!("{error}; each rank caches on its own")))

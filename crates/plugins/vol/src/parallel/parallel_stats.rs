@@ -3,7 +3,10 @@
 #![expect(unsafe_code, reason = "a C function that fills a caller's structure")]
 
 use forebay_peer::PeerStats;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    Arc, LazyLock,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 /// What this process has done, as `forebay_hdf5_parallel_stats` gives it.
 #[repr(C)]
@@ -35,12 +38,12 @@ pub struct ParallelCounters {
 #[derive(Debug)]
 pub(crate) struct ParallelStats {
     counts: [AtomicU64; 6],
-    peers: PeerStats,
+    peers: LazyLock<Arc<PeerStats>>,
 }
 
 /// Those of this process.
 pub(crate) static STATS: ParallelStats =
-    ParallelStats { counts: [const { AtomicU64::new(0) }; 6], peers: PeerStats::new() };
+    ParallelStats { counts: [const { AtomicU64::new(0) }; 6], peers: LazyLock::new(Arc::default) };
 
 impl ParallelStats {
     fn add(&self, index: usize, by: u64) {
@@ -69,7 +72,7 @@ impl ParallelStats {
     }
 
     /// Those of the cache that ranks have in common.
-    pub(crate) fn peers(&self) -> &PeerStats {
+    pub(crate) fn peers(&self) -> &Arc<PeerStats> {
         &self.peers
     }
 

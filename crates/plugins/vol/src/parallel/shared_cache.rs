@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::units::unit_grid::block_len;
 use forebay_config::{Amount, PeerReads, TierConfig};
 use forebay_mpi::MpiComm;
-use forebay_peer::{HostShard, PeerCache};
+use forebay_peer::{HostShard, PeerTable};
 use forebay_process::{Error, Grant, Result, ledger};
 use forebay_store::{Comm, ShardPlace, Wait, agree};
 
@@ -32,7 +32,7 @@ pub(crate) fn is_wanted(comm: &MpiComm) -> bool {
 
 /// The cache of the ranks of `comm`, for a file of `file_len` bytes, read through windows of `data`; an error is one on all ranks.
 /// Collective.
-pub(crate) fn open(comm: &MpiComm, data: &Arc<dyn Comm>, file_len: u64) -> Result<PeerCache> {
+pub(crate) fn open(comm: &MpiComm, data: &Arc<dyn Comm>, file_len: u64) -> Result<PeerTable> {
     let wait = Wait::while_ranks_live();
     let (quota, block_len) = (quota(file_len), block_len(settings::current().unit));
     let said = comm.all_gather([quota.to_le_bytes(), block_len.to_le_bytes()].concat(), &wait)?;
@@ -44,11 +44,11 @@ pub(crate) fn open(comm: &MpiComm, data: &Arc<dyn Comm>, file_len: u64) -> Resul
     }
     let host = data.host_of(data.rank());
     let here = (0..data.size()).filter(|rank| data.host_of(*rank) == host);
-    let is_leader = PeerCache::leader(&**data) == comm.rank();
+    let is_leader = PeerTable::leader(&**data) == comm.rank();
     let whole = here.fold(0_u64, |sum, rank| sum.saturating_add(words(rank, 0)));
     // The ranks of a host without a part cache on their own.
     let part = is_leader.then(|| led_part(whole, quota, block_len).ok()).flatten();
-    agree(comm, PeerCache::open(Arc::clone(data), part.as_deref(), STATS.peers(), &wait), &wait)
+    agree(comm, PeerTable::open(Arc::clone(data), part.as_deref(), STATS.peers(), &wait), &wait)
 }
 
 /// The bytes that this rank adds to the part of its host.

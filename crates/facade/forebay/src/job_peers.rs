@@ -6,11 +6,10 @@ use std::{
 };
 
 use forebay_config::{Config, TierConfig};
+use forebay_peer::PeerTier;
 use forebay_process::{Error, Grant, ProcessIdentity, Result, current_process, ledger};
 use forebay_store::{Comm, Wait};
 use forebay_tier::Tier;
-
-use super::tier::PeerTier;
 
 /// The ranks whose memory the tiers of this process lie in.
 static JOB: OnceLock<JobPeers> = OnceLock::new();

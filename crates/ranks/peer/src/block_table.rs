@@ -1,10 +1,11 @@
-//! A hash table of blocks in the shard of a host, which all ranks of the host write and all ranks of the job read.
+//! Hash table of blocks in a shard, which the ranks that place blocks in it write and all ranks of the job read.
 //!
 //! ```text
 //! word 0: slots that are taken │ entries, 64 bytes each, twice as many as slots │ slots
 //! ```
 //!
-//! An entry is claimed by a compare-and-swap of its state, filled in, and then marked as written; written ones never change.
+//! An entry is claimed by a compare-and-swap of its state, filled in, and then marked as written; written ones never change. The
+//! layout has no version and uses the byte order of the machine: a table lives no longer than its job, whose ranks run one build.
 
 #![expect(unsafe_code, reason = "words in memory that other processes read and write at the same time")]
 
@@ -30,9 +31,6 @@ pub(crate) const PROBED: usize = 8;
 const PAGE: u64 = 4096;
 /// Bytes of a block that are compared at a time.
 const COMPARED_STEP: usize = 16 << 10;
-/// A claim that is older than this, in seconds, was left behind by a process that has ended.
-const ABANDONED_S: u64 = 30;
-
 const CLAIMED: u64 = 1;
 const WRITTEN: u64 = 2;
 const STATUS_BITS: u32 = 2;
@@ -40,12 +38,12 @@ const TIME_BITS: u32 = 32;
 
 /// How many slots a table has, and how long they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HostTableShape {
+pub(crate) struct TableShape {
     pub(crate) slots: u64,
     pub(crate) slot_len: u64,
 }
 
-impl HostTableShape {
+impl TableShape {
     /// As many slots as `quota` bytes have room for.
     pub(crate) fn new(quota: u64, slot_len: u64) -> Self {
         let slot_len = slot_len.max(1);
@@ -54,6 +52,11 @@ impl HostTableShape {
 
     fn entries(self) -> u64 {
         self.slots.saturating_mul(2)
+    }
+
+    /// Bytes that blocks may take.
+    pub(crate) fn quota(self) -> u64 {
+        self.slots * self.slot_len
     }
 
     /// Bytes of the whole.
@@ -106,16 +109,16 @@ pub(crate) enum EntryClaim {
     Full,
 }
 
-/// The table of a host of which this process has the memory.
+/// A table in memory that this process has mapped.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HostTable<'a> {
+pub(crate) struct BlockTable<'a> {
     memory: &'a ShardMemory,
-    shape: HostTableShape,
+    shape: TableShape,
 }
 
-impl<'a> HostTable<'a> {
+impl<'a> BlockTable<'a> {
     /// The table in `memory`; `None` where that is too short for it.
-    pub(crate) fn of(memory: &'a ShardMemory, shape: HostTableShape) -> Option<Self> {
+    pub(crate) fn of(memory: &'a ShardMemory, shape: TableShape) -> Option<Self> {
         (shape.slots > 0 && memory.len() >= shape.byte_len()).then_some(Self { memory, shape })
     }
 
@@ -142,6 +145,11 @@ impl<'a> HostTable<'a> {
         self.taken() < self.shape.slots
     }
 
+    /// True while an entry is free in which `name` may stand.
+    pub(crate) fn has_entry(self, name: BlockDigest) -> bool {
+        self.shape.probed(name).any(|entry| self.entry_word(entry, 0).load(Relaxed) == 0)
+    }
+
     /// Where the block `name` lies, if it is here.
     pub(crate) fn find(self, name: BlockDigest) -> Option<SlotPlace> {
         self.shape.probed(name).find_map(|entry| {
@@ -154,8 +162,8 @@ impl<'a> HostTable<'a> {
         })
     }
 
-    /// Claims an entry for `name`.
-    pub(crate) fn claim(self, name: BlockDigest) -> EntryClaim {
+    /// Claims an entry for `name`. A claim of another process that is older than `abandoned_s` seconds was left behind.
+    pub(crate) fn claim(self, name: BlockDigest, abandoned_s: u64) -> EntryClaim {
         if self.find(name).is_some() {
             return EntryClaim::Here;
         }
@@ -169,7 +177,7 @@ impl<'a> HostTable<'a> {
                     0 => free = free.or(Some(entry)),
                     CLAIMED if tag_of(state) == tag(name) => {
                         let age = now_s().wrapping_sub(state >> STATUS_BITS & u64::from(u32::MAX));
-                        return if age <= ABANDONED_S { EntryClaim::Busy } else { EntryClaim::Full };
+                        return if age <= abandoned_s { EntryClaim::Busy } else { EntryClaim::Full };
                     }
                     // It was placed since it was looked for.
                     WRITTEN if tag_of(state) == tag(name) && self.find(name).is_some() => {
@@ -298,14 +306,14 @@ mod tests {
 
     #[test]
     fn all_slots_are_used_and_each_block_is_found_again() {
-        let shape = HostTableShape::new(100 * 64, 64);
+        let shape = TableShape::new(100 * 64, 64);
         let memory = ShardMemory::new(shape.byte_len(), &ShardPlace::Memory).unwrap();
-        let table = HostTable::of(&memory, shape).unwrap();
+        let table = BlockTable::of(&memory, shape).unwrap();
         let mut kept = Vec::new();
         for number in 0..200 {
-            match table.claim(name(number)) {
+            match table.claim(name(number), 30) {
                 EntryClaim::Held(entry) => {
-                    assert_eq!(table.claim(name(number)), EntryClaim::Busy);
+                    assert_eq!(table.claim(name(number), 30), EntryClaim::Busy);
                     let bytes = [u8::try_from(number).unwrap(); 64];
                     kept.extend(table.place(entry, name(number), &bytes).map(|place| (number, place)));
                 }
@@ -315,7 +323,7 @@ mod tests {
         assert!(kept.len() >= 98 && table.taken() == kept.len() as u64, "{}", kept.len());
         for (number, place) in kept {
             assert_eq!(table.find(name(number)), Some(place));
-            assert_eq!(table.claim(name(number)), EntryClaim::Here);
+            assert_eq!(table.claim(name(number), 30), EntryClaim::Here);
             let mut bytes = [0; 10];
             table.copy_to(place, 5, &mut bytes).unwrap();
             assert_eq!(bytes, [u8::try_from(number).unwrap(); 10]);
@@ -325,15 +333,15 @@ mod tests {
 
     #[test]
     fn a_claim_that_is_given_up_frees_its_entry_and_takes_no_slot() {
-        let shape = HostTableShape::new(64, 64);
+        let shape = TableShape::new(64, 64);
         let memory = ShardMemory::new(shape.byte_len(), &ShardPlace::Memory).unwrap();
-        let table = HostTable::of(&memory, shape).unwrap();
+        let table = BlockTable::of(&memory, shape).unwrap();
         for _ in 0..10 {
-            let EntryClaim::Held(entry) = table.claim(name(1)) else { unreachable!("it is free") };
+            let EntryClaim::Held(entry) = table.claim(name(1), 30) else { unreachable!("it is free") };
             table.release(entry);
         }
         assert!(table.has_room() && table.find(name(1)).is_none());
-        assert!(HostTable::of(&memory, HostTableShape::new(1 << 20, 64)).is_none());
+        assert!(BlockTable::of(&memory, TableShape::new(1 << 20, 64)).is_none());
     }
 
     #[test]
@@ -353,12 +361,12 @@ mod tests {
 
     #[test]
     fn threads_that_claim_the_same_blocks_place_each_once() {
-        let shape = HostTableShape::new(512 * 64, 64);
+        let shape = TableShape::new(512 * 64, 64);
         let memory = ShardMemory::new(shape.byte_len(), &ShardPlace::Memory).unwrap();
         let placed: usize = std::thread::scope(|scope| {
             let work = || {
-                let table = HostTable::of(&memory, shape).unwrap();
-                let claim = |number: u64| match table.claim(name(number)) {
+                let table = BlockTable::of(&memory, shape).unwrap();
+                let claim = |number: u64| match table.claim(name(number), 30) {
                     EntryClaim::Held(entry) => table.place(entry, name(number), &[1; 64]).is_some(),
                     _ => false,
                 };

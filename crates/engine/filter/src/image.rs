@@ -62,8 +62,8 @@ pub fn decode_colour(input: &[u8], out: &mut Vec<u8>) -> Result<Size> {
     }
     let wanted = Size { channels: if found.channels == 1 { 3 } else { found.channels }, ..found };
     let len = wanted.len().ok_or_else(too_long)?;
-    out.clear();
-    out.try_reserve_exact(len).map_err(|_| too_long())?;
+    // What was there before is written over, so that only what is added need be cleared.
+    out.try_reserve_exact(len.saturating_sub(out.len())).map_err(|_| too_long())?;
     out.resize(len, 0);
     decode(wanted, input, out)?;
     drop_transparency(wanted, out);

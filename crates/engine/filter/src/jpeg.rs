@@ -8,19 +8,24 @@
 //! Baseline and progressive files of 8 bits. What is cut or damaged is an error, never filled with grey.
 
 mod bits;
-#[expect(clippy::cast_possible_truncation, reason = "levels are clamped, or no more than they were made of")]
+#[expect(clippy::cast_possible_truncation, reason = "levels are no more than they were made of")]
 mod color;
 mod header;
 #[expect(clippy::cast_possible_truncation, reason = "codes have 16 bits at most, and there are 256 at most")]
 mod huffman;
 mod idct;
+#[expect(clippy::cast_possible_truncation, reason = "levels are clamped, and products have 16 bits")]
+mod rgb;
 #[expect(
     clippy::cast_possible_truncation,
     reason = "coefficients have 16 bits; those of a damaged file wrap"
 )]
 mod scan;
 #[expect(clippy::cast_possible_truncation, reason = "a mean of samples is one")]
+mod spread;
+#[expect(clippy::cast_possible_truncation, reason = "a mean of samples is one")]
 mod upsample;
+mod wide;
 
 use forebay_process::Result;
 

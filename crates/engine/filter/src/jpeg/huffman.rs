@@ -11,7 +11,7 @@ const LOOKUP_BITS: u32 = 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Huffman {
     /// By the next bits: length and symbol of the code they begin with, length 0 where it is longer.
-    lookup: Vec<(u8, u8)>,
+    lookup: Box<[(u8, u8); 1 << LOOKUP_BITS]>,
     /// By length, the first code that is longer, its bits at the top of 16.
     limit: [u32; 17],
     /// By length, what is added to a code to find its symbol.
@@ -23,7 +23,7 @@ impl Huffman {
     /// The table of which `counts` says how many codes there are of each length from 1 on.
     pub(crate) fn new(counts: &[u8; 16], symbols: &[u8]) -> Result<Self> {
         let mut table = Self {
-            lookup: vec![(0, 0); 1 << LOOKUP_BITS],
+            lookup: Box::new([(0, 0); 1 << LOOKUP_BITS]),
             limit: [0; 17],
             offset: [0; 17],
             symbols: symbols.to_vec(),
@@ -51,10 +51,10 @@ impl Huffman {
     }
 
     /// The next symbol.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn symbol(&self, bits: &mut EntropyBits<'_>) -> Result<u8> {
         bits.fill();
-        let (len, symbol) = self.lookup[bits.peek(LOOKUP_BITS) as usize];
+        let (len, symbol) = self.lookup[bits.peek(LOOKUP_BITS) as usize % self.lookup.len()];
         if len > 0 {
             bits.skip(u32::from(len));
             return Ok(symbol);

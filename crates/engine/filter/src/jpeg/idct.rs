@@ -1,22 +1,17 @@
 //! From coefficients to samples: the accurate integer transform of libjpeg ("islow"), bit for bit.
 
 /// Bits of the constants below.
-const CONST_BITS: u32 = 13;
+pub(super) const CONST_BITS: i32 = 13;
 /// Bits that the first pass keeps.
-const PASS_BITS: u32 = 2;
+pub(super) const PASS_BITS: i32 = 2;
 
 /// Eight numbers side by side: each step works on eight columns at once.
 type SimdLanes = [i32; 8];
 
 /// Transforms one block of coefficients, which `table` scales, into rows of `out` that are `stride` apart.
-pub(crate) fn transform(coefficients: &[i16; 64], table: &[u16; 64], out: &mut [u8], stride: usize) {
+pub(super) fn transform(coefficients: &[i16; 64], table: &[u16; 64], out: &mut [u8], stride: usize) {
     if coefficients[1..].iter().all(|coefficient| *coefficient == 0) {
-        let value = i32::from(coefficients[0]).wrapping_mul(i32::from(table[0])) << PASS_BITS;
-        let sample = to_sample(value.wrapping_add(1 << (PASS_BITS + 2)) >> (PASS_BITS + 3));
-        for row in out.chunks_mut(stride).take(8) {
-            row[..8].fill(sample);
-        }
-        return;
+        return transform_first(coefficients[0], table[0], out, stride);
     }
     let mut rows = [[0i32; 8]; 8];
     for (at, value) in rows.as_flattened_mut().iter_mut().enumerate() {
@@ -28,6 +23,15 @@ pub(crate) fn transform(coefficients: &[i16; 64], table: &[u16; 64], out: &mut [
         for (value, out) in row.iter().zip(out) {
             *out = to_sample(*value);
         }
+    }
+}
+
+/// Transforms a block whose first coefficient is the only one.
+pub(super) fn transform_first(coefficient: i16, factor: u16, out: &mut [u8], stride: usize) {
+    let value = i32::from(coefficient).wrapping_mul(i32::from(factor)) << PASS_BITS;
+    let sample = to_sample(value.wrapping_add(1 << (PASS_BITS + 2)) >> (PASS_BITS + 3));
+    for row in out.chunks_mut(stride).take(8) {
+        row[..8].fill(sample);
     }
 }
 
@@ -62,7 +66,7 @@ fn times(one: &SimdLanes, factor: i32) -> SimdLanes {
 }
 
 /// One-dimensional transforms of eight columns, each result divided by 2 to `shift` and rounded.
-fn pass(input: &[SimdLanes; 8], shift: u32) -> [SimdLanes; 8] {
+fn pass(input: &[SimdLanes; 8], shift: i32) -> [SimdLanes; 8] {
     // The even part.
     let z1 = times(&add(&input[2], &input[6]), 4433);
     let two = add(&z1, &times(&input[6], -15137));

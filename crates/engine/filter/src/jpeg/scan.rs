@@ -6,7 +6,7 @@ use super::{
     bits::EntropyBits,
     header::{Component, JpegHeader, JpegTables, ScanHeader, TakeScan, ZIGZAG},
     huffman::Huffman,
-    idct,
+    wide,
 };
 
 /// Samples of one component, up to the border of whole blocks.
@@ -111,7 +111,7 @@ impl Plane {
     fn transform(&mut self, place: (usize, usize), block: &[i16; 64]) {
         let Some(table) = &self.table else { return };
         let start = place.1 * 8 * self.stride + place.0 * 8;
-        idct::transform(block, table, &mut self.samples[start..], self.stride);
+        wide::transform(block, table, &mut self.samples[start..], self.stride);
     }
 }
 

@@ -17,13 +17,14 @@
 //! | `overrides` | `++workload.reader.batch_size=4` |
 //! | `dlio/` | DLIO's sections, old and new names |
 //! | `h5bench/` | `benchmarks` of an h5bench file: its `dlio` entries, and which entries are not run |
-//! | `presets` | MLPerf Storage's workloads by name |
+//! | `presets`, `preset_list` | MLPerf Storage's workloads by name; their values, which are in `presets.toml` |
 
 mod dlio;
 mod h5bench;
 mod node;
 mod options;
 mod overrides;
+mod preset_list;
 mod presets;
 mod section;
 mod value;

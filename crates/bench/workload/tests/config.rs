@@ -396,6 +396,38 @@ fn every_preset_can_be_run_and_a_slip_is_put_right() {
 }
 
 #[test]
+fn presets_have_the_files_and_samples_of_the_benchmarks_they_are_named_after() {
+    let names = "unet3d unet3d_h100 unet3d_a100 unet3d_b200 unet3d_v100 cosmoflow cosmoflow_h100 cosmoflow_a100 cosmoflow_v100 \
+                 resnet50 resnet50_h100 resnet50_a100 resnet50_v100 bert bert_v100 retinanet retinanet_b200 retinanet_mi355 \
+                 retinanet_h100 dlrm dlrm_h100 dlrm_a100 dlrm_b200 dlrm_mi355 llama3_8b llama3_70b llama3_405b llama3_1t \
+                 h5bench_a h5bench_b h5bench_c h5bench_d h5bench_e h5bench_f h5bench_g h5bench_h";
+    assert_eq!(config::preset_names().join(" "), names);
+    let summaries = [
+        ("unet3d", "168 npz files x 1 samples of 146600628 bytes, batches of 7"),
+        ("cosmoflow_v100", "524288 tfrecord files x 1 samples of 2828486 bytes, batches of 1"),
+        ("resnet50_a100", "1024 tfrecord files x 1251 samples of 114660 bytes, batches of 400"),
+        ("bert", "500 tfrecord files x 313532 samples of 2500 bytes, batches of 48"),
+        ("llama3_8b", "checkpoints of 8 billion parameters, tensor 1 x pipeline 1, ZeRO 3"),
+        ("h5bench_b", "168 hdf5 files x 4 samples of 146600628 bytes, batches of 4"),
+    ];
+    for (name, summary) in summaries {
+        assert_eq!(config::preset_summary(name).as_deref(), Some(summary));
+    }
+    let workload = |name| only(config::preset(name, &options(&[])).unwrap());
+    let unet3d = workload("unet3d");
+    assert_eq!((unet3d.dataset.record_length_bytes_stdev, unet3d.target_au), (68_341_808.0, 0.9));
+    assert_eq!((unet3d.dataset.record_length_bytes_resize, unet3d.train.epochs), (2_097_152, 5));
+    assert_eq!((unet3d.reader.file_shuffle, unet3d.reader.read_threads), (ShuffleMode::Seed, 4));
+    assert_eq!(workload("cosmoflow").train.compute, TimeDistribution::Fixed { mean: 0.0035 });
+    assert_eq!(workload("bert").train.steps_per_epoch, Some(1000));
+    assert_eq!(
+        (workload("h5bench_g").dataset.compression, workload("h5bench_f").hdf5.chunking),
+        (Compression::Gzip, true)
+    );
+    assert!(workload("h5bench_e").hdf5.collective_data && !workload("h5bench_d").hdf5.collective_data);
+}
+
+#[test]
 fn llama_presets_have_the_parameters_their_names_say() {
     for (name, billions) in
         [("llama3_8b", 8.0), ("llama_70b", 70.0), ("llama3_405b", 405.0), ("llama3-1t", 1000.0)]

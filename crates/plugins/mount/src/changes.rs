@@ -6,7 +6,7 @@ use std::{
     io,
     os::unix::fs::{FileExt, MetadataExt, PermissionsExt, fchown},
     path::Path,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::Ordering::Relaxed,
     time::Instant,
 };
 
@@ -15,19 +15,14 @@ use rustix::fs::{AtFlags, OFlags, RenameFlags as BelowFlags, futimens};
 
 use crate::{
     attributes::{AttributeChanges, attributes},
-    handles::{OpenFile, OpenHandle},
+    handles::OpenHandle,
+    mounted_files::{CreatedFile, Maker, MountedChanges},
     pinned_entry::PinnedEntry,
-    slow::{Slow, has},
+    slow::{OPENED, Slow, has},
+    slow_file::{OpenFile, SlowFile},
     slow_options::MountAccess,
+    tally::Counter,
 };
-
-/// Who makes a file, and with which permissions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Maker {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    pub(crate) mode: u32,
-}
 
 impl Slow {
     /// The error that a write gets for now, if any.
@@ -40,7 +35,7 @@ impl Slow {
     }
 
     /// Takes a line of the control file.
-    pub(crate) fn control(&self, line: &[u8]) -> Result<(), Errno> {
+    fn control(&self, line: &[u8]) -> Result<(), Errno> {
         let errno = match line.trim_ascii() {
             b"normal" => 0,
             b"read-only" => rustix::io::Errno::ROFS.raw_os_error(),
@@ -52,16 +47,16 @@ impl Slow {
     }
 
     /// Does what changes names or lengths, counts it, and comes back when a file system of this pace would have.
-    fn change<T>(&self, counter: &AtomicU64, act: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+    fn change<T>(&self, counter: Counter, act: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
         let began = Instant::now();
-        counter.fetch_add(1, Relaxed);
+        self.tally.add(counter, 1);
         let done = self.check_writable().and_then(|()| act());
         self.line.wait_for_names(began);
         done
     }
 
     /// Writes, and comes back when a file system of this pace would have.
-    pub(crate) fn write_file(&self, open: &OpenFile, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+    fn write_file(&self, open: &OpenFile, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
         let (began, len) = (Instant::now(), bytes.len() as u64);
         self.check_writable()?;
         let is_rest = open.writes.is_rest(offset, len);
@@ -72,100 +67,15 @@ impl Slow {
             || file.write_all_at(bytes, offset),
         )?;
         let operations = self.line.operations(len, is_rest);
-        self.tally.write_requests.fetch_add(1, Relaxed);
-        self.tally.bytes_written.fetch_add(len, Relaxed);
-        self.tally.writes.fetch_add(operations, Relaxed);
+        self.tally.add(Counter::WriteRequests, 1);
+        self.tally.add(Counter::BytesWritten, len);
+        self.tally.add(Counter::Writes, operations);
         self.line.wait_for_bytes(began, operations, len);
         Ok(())
     }
 
-    /// Waits as an fsync would. Nothing is forced to the disk below: what that takes is not what is emulated.
-    pub(crate) fn sync(&self) {
-        let began = Instant::now();
-        self.tally.fsyncs.fetch_add(1, Relaxed);
-        self.line.wait_for_sync(began);
-    }
-
-    pub(crate) fn create_file(
-        &self,
-        parent: INodeNo,
-        name: &OsStr,
-        maker: Maker,
-        flags: i32,
-    ) -> Result<(FileAttr, OpenHandle), Errno> {
-        let path = self.child(parent, name)?;
-        self.change(&self.tally.creates, || {
-            // Open for writing as well: whoever makes a file may write it, whatever its permissions are.
-            let file = self.pinned(parent)?.create_file(name).map_err(|error| match error.kind() {
-                // Made by others after the kernel had looked: it looks again, and checks the permissions of what it finds.
-                io::ErrorKind::AlreadyExists if !has(flags, OFlags::EXCL) => Errno::ESTALE,
-                _ => error.into(),
-            })?;
-            if is_root() {
-                fchown(&file, Some(maker.uid), Some(maker.gid))?;
-            }
-            file.set_permissions(fs::Permissions::from_mode(maker.mode & 0o7777))?;
-            let found = file.metadata()?;
-            let node = self.nodes.number(&path, &found);
-            Ok((attributes(node, &found)?, OpenHandle::File(OpenFile::new(node, file))))
-        })
-    }
-
-    pub(crate) fn create_folder(
-        &self,
-        parent: INodeNo,
-        name: &OsStr,
-        maker: Maker,
-    ) -> Result<FileAttr, Errno> {
-        let path = self.child(parent, name)?;
-        self.change(&self.tally.creates, || {
-            let folder = self.pinned(parent)?;
-            let made = folder.create_folder(name)?;
-            give_to(&made, maker)?;
-            made.set_mode(maker.mode)?;
-            self.noted(&path, &folder.entry(name)?.found)
-        })
-    }
-
-    pub(crate) fn create_link(
-        &self,
-        parent: INodeNo,
-        name: &OsStr,
-        target: &Path,
-        maker: Maker,
-    ) -> Result<FileAttr, Errno> {
-        let path = self.child(parent, name)?;
-        self.change(&self.tally.creates, || {
-            let folder = self.pinned(parent)?;
-            give_to(&folder.create_link(name, target)?, maker)?;
-            self.noted(&path, &folder.entry(name)?.found)
-        })
-    }
-
-    /// Gives a file another name besides.
-    pub(crate) fn link(&self, node: INodeNo, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
-        let path = self.child(parent, name)?;
-        self.change(&self.tally.creates, || {
-            let folder = self.pinned(parent)?;
-            self.pinned(node)?.link_to(&folder, name)?;
-            self.noted(&path, &folder.entry(name)?.found)
-        })
-    }
-
     fn noted(&self, path: &Path, found: &Metadata) -> Result<FileAttr, Errno> {
         attributes(self.nodes.number(path, found), found)
-    }
-
-    /// Removes the name of a file, or with `AtFlags::REMOVEDIR` that of an empty directory.
-    pub(crate) fn remove(&self, parent: INodeNo, name: &OsStr, flags: AtFlags) -> Result<(), Errno> {
-        let path = self.child(parent, name)?;
-        self.change(&self.tally.removes, || {
-            let folder = self.pinned(parent)?;
-            let found = folder.entry(name)?.found;
-            folder.remove(name, flags)?;
-            self.is_gone(&path, &found);
-            Ok(())
-        })
     }
 
     /// `path` no longer names what was found there.
@@ -174,58 +84,6 @@ impl Slow {
         if found.is_file() && found.nlink() == 1 {
             self.capacity.give_back(found.len());
         }
-    }
-
-    pub(crate) fn rename(
-        &self,
-        (parent, name): (INodeNo, &OsStr),
-        (new_parent, new_name): (INodeNo, &OsStr),
-        flags: RenameFlags,
-    ) -> Result<(), Errno> {
-        let (from, to) = (self.child(parent, name)?, self.child(new_parent, new_name)?);
-        let flags = match flags {
-            none if none.is_empty() => BelowFlags::empty(),
-            RenameFlags::RENAME_NOREPLACE => BelowFlags::NOREPLACE,
-            _ => return Err(Errno::EINVAL),
-        };
-        self.change(&self.tally.renames, || {
-            let (source, target) = (self.pinned(parent)?, self.pinned(new_parent)?);
-            let moved = source.entry(name)?.found;
-            let replaced = target.entry(new_name).ok().map(|entry| entry.found);
-            source.rename(name, (&target, new_name), flags)?;
-            let is_same = |found: &Metadata| (found.dev(), found.ino()) == (moved.dev(), moved.ino());
-            if let Some(found) = replaced.filter(|found| !is_same(found)) {
-                self.is_gone(&to, &found);
-            }
-            self.nodes.rename(&from, &to, &moved);
-            Ok(())
-        })
-    }
-
-    /// Changes length, permissions, owner or times.
-    pub(crate) fn set_attributes(
-        &self,
-        node: INodeNo,
-        handle: Option<FileHandle>,
-        changes: AttributeChanges,
-    ) -> Result<FileAttr, Errno> {
-        // A shell empties what it writes to.
-        if let Some(attributes) = self.made_up(node) {
-            return Ok(attributes);
-        }
-        let counter = if changes.len.is_some() { &self.tally.truncates } else { &self.tally.changes };
-        self.change(counter, || {
-            let open = handle.and_then(|handle| self.handles.get(handle));
-            match open.as_deref() {
-                Some(OpenHandle::File(open)) => self.apply_open(&open.file, changes),
-                _ => match (self.pinned(node), self.handles.file_of(node)) {
-                    (Ok(entry), _) => self.apply(&entry, changes),
-                    (Err(_), Some(open)) => self.apply_open(&open.file, changes),
-                    (Err(errno), None) => Err(errno),
-                },
-            }
-        })?;
-        self.attributes(node)
     }
 
     fn apply(&self, entry: &PinnedEntry, changes: AttributeChanges) -> Result<(), Errno> {
@@ -269,6 +127,146 @@ impl Slow {
     }
 }
 
+impl MountedChanges for Slow {
+    fn create_file(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        maker: Maker,
+        flags: i32,
+    ) -> Result<CreatedFile, Errno> {
+        let path = self.child(parent, name)?;
+        self.change(Counter::Creates, || {
+            // Open for writing as well: whoever makes a file may write it, whatever its permissions are.
+            let file = self.pinned(parent)?.create_file(name).map_err(|error| match error.kind() {
+                // Made by others after the kernel had looked: it looks again, and checks the permissions of what it finds.
+                io::ErrorKind::AlreadyExists if !has(flags, OFlags::EXCL) => Errno::ESTALE,
+                _ => error.into(),
+            })?;
+            if is_root() {
+                fchown(&file, Some(maker.uid), Some(maker.gid))?;
+            }
+            file.set_permissions(fs::Permissions::from_mode(maker.mode & 0o7777))?;
+            let found = file.metadata()?;
+            let node = self.nodes.number(&path, &found);
+            let (attributes, open) = (attributes(node, &found)?, SlowFile::Below(OpenFile::new(node, file)));
+            Ok(CreatedFile { attributes, handle: self.handles.add(OpenHandle::File(open)), flags: OPENED })
+        })
+    }
+
+    fn create_folder(&self, parent: INodeNo, name: &OsStr, maker: Maker) -> Result<FileAttr, Errno> {
+        let path = self.child(parent, name)?;
+        self.change(Counter::Creates, || {
+            let folder = self.pinned(parent)?;
+            let made = folder.create_folder(name)?;
+            give_to(&made, maker)?;
+            made.set_mode(maker.mode)?;
+            self.noted(&path, &folder.entry(name)?.found)
+        })
+    }
+
+    fn create_link(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        maker: Maker,
+    ) -> Result<FileAttr, Errno> {
+        let path = self.child(parent, name)?;
+        self.change(Counter::Creates, || {
+            let folder = self.pinned(parent)?;
+            give_to(&folder.create_link(name, target)?, maker)?;
+            self.noted(&path, &folder.entry(name)?.found)
+        })
+    }
+
+    fn link(&self, node: INodeNo, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
+        let path = self.child(parent, name)?;
+        self.change(Counter::Creates, || {
+            let folder = self.pinned(parent)?;
+            self.pinned(node)?.link_to(&folder, name)?;
+            self.noted(&path, &folder.entry(name)?.found)
+        })
+    }
+
+    fn remove(&self, parent: INodeNo, name: &OsStr, flags: AtFlags) -> Result<(), Errno> {
+        let path = self.child(parent, name)?;
+        self.change(Counter::Removes, || {
+            let folder = self.pinned(parent)?;
+            let found = folder.entry(name)?.found;
+            folder.remove(name, flags)?;
+            self.is_gone(&path, &found);
+            Ok(())
+        })
+    }
+
+    fn rename(
+        &self,
+        (parent, name): (INodeNo, &OsStr),
+        (new_parent, new_name): (INodeNo, &OsStr),
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        let (from, to) = (self.child(parent, name)?, self.child(new_parent, new_name)?);
+        let flags = match flags {
+            none if none.is_empty() => BelowFlags::empty(),
+            RenameFlags::RENAME_NOREPLACE => BelowFlags::NOREPLACE,
+            _ => return Err(Errno::EINVAL),
+        };
+        self.change(Counter::Renames, || {
+            let (source, target) = (self.pinned(parent)?, self.pinned(new_parent)?);
+            let moved = source.entry(name)?.found;
+            let replaced = target.entry(new_name).ok().map(|entry| entry.found);
+            source.rename(name, (&target, new_name), flags)?;
+            let is_same = |found: &Metadata| (found.dev(), found.ino()) == (moved.dev(), moved.ino());
+            if let Some(found) = replaced.filter(|found| !is_same(found)) {
+                self.is_gone(&to, &found);
+            }
+            self.nodes.rename(&from, &to, &moved);
+            Ok(())
+        })
+    }
+
+    fn set_attributes(
+        &self,
+        node: INodeNo,
+        handle: Option<FileHandle>,
+        changes: AttributeChanges,
+    ) -> Result<FileAttr, Errno> {
+        // A shell empties what it writes to.
+        if let Some(attributes) = self.made_up(node) {
+            return Ok(attributes);
+        }
+        let counter = if changes.len.is_some() { Counter::Truncates } else { Counter::Changes };
+        self.change(counter, || {
+            let open = handle.and_then(|handle| self.handles.get(handle));
+            match open.as_deref() {
+                Some(OpenHandle::File(SlowFile::Below(open))) => self.apply_open(&open.file, changes),
+                _ => match (self.pinned(node), self.open_file_of(node)) {
+                    (Ok(entry), _) => self.apply(&entry, changes),
+                    (Err(_), Some(open)) => self.apply_open(&open.file, changes),
+                    (Err(errno), None) => Err(errno),
+                },
+            }
+        })?;
+        self.attributes_of(node)
+    }
+
+    fn sync(&self) {
+        // Nothing is forced to the disk below: what that takes is not what is emulated.
+        let began = Instant::now();
+        self.tally.add(Counter::Fsyncs, 1);
+        self.line.wait_for_sync(began);
+    }
+
+    fn write(&self, handle: FileHandle, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        match self.handles.get(handle).as_deref() {
+            Some(OpenHandle::File(SlowFile::Below(open))) => self.write_file(open, offset, bytes),
+            Some(OpenHandle::File(SlowFile::Control)) => self.control(bytes),
+            _ => Err(Errno::EBADF),
+        }
+    }
+}
+
 /// Gives what was just made to its maker.
 fn give_to(made: &PinnedEntry, maker: Maker) -> io::Result<()> {
     if is_root() { made.set_owner(Some(maker.uid), Some(maker.gid)) } else { Ok(()) }
@@ -292,7 +290,11 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::{MountUsers, SlowMountOptions, counters::MountTally};
+    use crate::{
+        mounted_files::MountedFiles,
+        slow_options::{MountUsers, SlowMountOptions},
+        tally::MountTally,
+    };
 
     const ROOT: INodeNo = INodeNo::ROOT;
     const MAKER: Maker = Maker { uid: 0, gid: 0, mode: 0o644 };

@@ -10,21 +10,12 @@
 
 use std::{
     collections::HashMap,
-    os::fd::OwnedFd,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use fuser::{BackingId, Errno, FileAttr, INodeNo};
+use fuser::{Errno, FileAttr, INodeNo};
 
-use crate::{node_version::NodeVersion, nodes::Nodes};
-
-/// A whole copy that the kernel reads by itself.
-#[derive(Debug)]
-pub(crate) struct PassthroughCopy {
-    pub(crate) id: BackingId,
-    /// The tier does not evict the copy as long as this is open.
-    pub(crate) _lease: OwnedFd,
-}
+use crate::{mounted_files::PassthroughCopy, node_version::NodeVersion, nodes::Nodes};
 
 /// How all opens of a number are read.
 #[derive(Debug)]

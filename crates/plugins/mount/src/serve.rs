@@ -12,7 +12,7 @@ use forebay_process::Result;
 use forebay_tier::MadeFolders;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{TieredMount, TieredMountReport};
+use crate::{tiered_mount::TieredMount, tiered_report::TieredMountReport};
 
 /// How long a wait goes on before it looks again.
 const GLANCE: Duration = Duration::from_millis(50);

@@ -1,134 +1,122 @@
-//! How a slow file system is mounted and how it ends.
+//! Sessions of FUSE: how a file system is mounted and how it ends.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
 
-use forebay_process::{Error, ErrorKind, Result};
+use forebay_process::{Error, Result};
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 
-use crate::{
-    MountAccess, MountCounters, MountUsers, Pace, SlowMountOptions,
-    counters::MountTally,
-    mountpoint::{self, SLOW_NAME},
-    refused::{IN_PROCESS, refused},
-    slow::Slow,
-};
+use crate::{mounted_files::MountedFiles, mountpoint, refused::refused, requests::FuseRequests};
 
-/// How many requests wait at the same time; more of them queue.
-///
-/// Each takes a thread that sleeps, and 3.4 MiB of memory where the kernel gives large pages to its buffer
-/// (217 MiB measured for 64).
-const IN_FLIGHT: usize = 32;
-
-/// A folder mounted as a slow file system, until this is dropped.
+/// A file system that is mounted until this is dropped.
 #[derive(Debug)]
-pub struct SlowMount {
+pub(crate) struct MountSession {
     session: Option<BackgroundSession>,
     mountpoint: PathBuf,
-    tally: Arc<MountTally>,
     replaced_dead: bool,
 }
 
-impl SlowMount {
-    /// Shows `folder`, read-only, at `mountpoint`, an existing folder elsewhere, at the given pace.
-    ///
-    /// A mount of ours at that place whose program was killed is taken away first. The error is `Unsupported` or
-    /// `Denied` where FUSE cannot be used.
-    pub fn new(folder: impl AsRef<Path>, mountpoint: impl AsRef<Path>, pace: Pace) -> Result<Self> {
-        Self::with_options(folder, mountpoint, SlowMountOptions { pace, ..SlowMountOptions::default() })
-    }
+/// Options of a session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SessionOptions {
+    /// The name in the system's table of mounts.
+    pub(crate) name: &'static str,
+    pub(crate) is_writable: bool,
+    /// Users whose programs may use the mount.
+    pub(crate) users: SessionACL,
+    /// How many requests are answered at the same time; more of them queue.
+    pub(crate) threads: usize,
+    /// True when each thread has a descriptor of its own by which it takes requests.
+    pub(crate) clones_descriptor: bool,
+    /// What helps where no file system can be mounted.
+    pub(crate) remedy: &'static str,
+}
 
-    /// The same for reading and writing; with a capacity, writes that would make the lengths of all files below together
-    /// longer than that get ENOSPC.
-    pub fn writable(
-        folder: impl AsRef<Path>,
-        mountpoint: impl AsRef<Path>,
-        pace: Pace,
-        capacity: Option<u64>,
-    ) -> Result<Self> {
-        let access = MountAccess::Writable { capacity };
-        Self::with_options(
-            folder,
-            mountpoint,
-            SlowMountOptions { pace, access, ..SlowMountOptions::default() },
-        )
-    }
+/// The directory that is shown and the one where it is shown, as canonical paths.
+#[derive(Debug)]
+pub(crate) struct MountPlaces {
+    pub(crate) below: PathBuf,
+    pub(crate) above: PathBuf,
+    replaced_dead: bool,
+}
 
-    /// Shows `folder` at `mountpoint` as `options` say.
-    pub fn with_options(
-        folder: impl AsRef<Path>,
-        mountpoint: impl AsRef<Path>,
-        options: SlowMountOptions,
-    ) -> Result<Self> {
-        let (folder, mountpoint) = (folder.as_ref(), mountpoint.as_ref());
+impl MountPlaces {
+    /// Looks both up. A mount of ours at `mountpoint` whose program was killed is taken away first; errors call the directory that is
+    /// shown `shown_name`.
+    pub(crate) fn find(shown: &Path, mountpoint: &Path, shown_name: &str) -> Result<Self> {
         let replaced_dead = mountpoint::clear(mountpoint).map_err(|error| error.at(mountpoint.display()))?;
         let place =
             |path: &Path| path.canonicalize().map_err(|error| Error::from_io(error).at(path.display()));
-        let (below, above) = (place(folder)?, place(mountpoint)?);
+        let (below, above) = (place(shown)?, place(mountpoint)?);
         if !below.is_dir() {
-            return Err(Error::new(ErrorKind::Invalid, "only a folder can be shown").at(folder.display()));
+            return Err(Error::invalid("only a folder can be shown").at(shown.display()));
         }
         if mountpoint::overlap(&below, &above) {
-            let error = Error::new(ErrorKind::Invalid, "folder and mount point lie in each other");
+            let error = Error::invalid(format!("{shown_name} and mount point lie in each other"));
             return Err(error.hint("mount it elsewhere").at(mountpoint.display()));
         }
-        let tally = Arc::new(MountTally::new());
-        let slow = Slow::new(&below, options, Arc::clone(&tally))
-            .map_err(|error| Error::from_io(error).at(folder.display()))?;
-        let session = fuser::spawn_mount(slow, &above, &config(options))
-            .map_err(|error| refused(error, IN_PROCESS).at(above.display()))?;
-        Ok(Self { session: Some(session), mountpoint: above, tally, replaced_dead })
+        Ok(Self { below, above, replaced_dead })
+    }
+}
+
+impl MountSession {
+    /// Mounts `files`.
+    pub(crate) fn new(
+        files: impl MountedFiles,
+        places: MountPlaces,
+        options: SessionOptions,
+    ) -> Result<Self> {
+        let MountPlaces { above, replaced_dead, .. } = places;
+        let session = fuser::spawn_mount(FuseRequests(files), &above, &config(options))
+            .map_err(|error| refused(error, options.remedy).at(above.display()))?;
+        Ok(Self { session: Some(session), mountpoint: above, replaced_dead })
     }
 
-    /// Where the folder is shown.
-    pub fn mountpoint(&self) -> &Path {
+    /// Where it is mounted.
+    pub(crate) fn mountpoint(&self) -> &Path {
         &self.mountpoint
     }
 
-    /// What went through since the mount was made, also when the counters were reset meanwhile; may be asked while others read.
-    pub fn counters(&self) -> MountCounters {
-        self.tally.total()
-    }
-
     /// True when a mount whose program was killed stood here and was taken away.
-    pub fn replaced_dead(&self) -> bool {
+    pub(crate) fn replaced_dead(&self) -> bool {
         self.replaced_dead
     }
 
     /// True when another process unmounted it.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
     }
-}
 
-impl Drop for SlowMount {
-    fn drop(&mut self) {
+    /// Unmounts it.
+    pub(crate) fn end(&mut self) {
         let Some(session) = self.session.take() else { return };
-        if session.umount_and_join().is_err() {
+        let was_unmounted = session.guard.is_finished();
+        if session.umount_and_join().is_err() && !was_unmounted {
             // A program still has files open here: the name goes now, the rest when they are closed.
             let _ = mountpoint::detach(&self.mountpoint);
         }
     }
 }
 
-fn config(options: SlowMountOptions) -> Config {
+impl Drop for MountSession {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn config(options: SessionOptions) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::FSName(SLOW_NAME.into()),
-        if options.access == MountAccess::ReadOnly { MountOption::RO } else { MountOption::RW },
+        MountOption::FSName(options.name.into()),
+        if options.is_writable { MountOption::RW } else { MountOption::RO },
         MountOption::NoAtime,
         MountOption::NoSuid,
         MountOption::NoDev,
-        // The kernel checks permissions, and this process opens files with its own rights: `Slow::pinned` makes sure that they are the
-        // files that were checked.
+        // The kernel checks permissions, and this process opens files with its own rights: views make sure that they are the files that
+        // were checked.
         MountOption::DefaultPermissions,
     ];
-    config.acl = match options.users {
-        MountUsers::Owner => SessionACL::Owner,
-        MountUsers::Everyone => SessionACL::All,
-    };
-    config.n_threads = Some(IN_FLIGHT);
+    config.acl = options.users;
+    config.n_threads = Some(options.threads);
+    config.clone_fd = options.clones_descriptor;
     config
 }

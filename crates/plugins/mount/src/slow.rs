@@ -6,28 +6,32 @@ use std::{
     io,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::AtomicU8},
     time::Instant,
 };
 
-use fuser::{Errno, FileAttr, FileType, INodeNo, OpenAccMode, OpenFlags};
+use bytes::Bytes;
+use fuser::{
+    Errno, FileAttr, FileType, FopenFlags, INodeNo, InitFlags, KernelConfig, OpenAccMode, OpenFlags,
+    ReplyOpen,
+};
 use rustix::fs::OFlags;
 
 use crate::{
     attributes::{attributes, made_up},
     capacity::MountCapacity,
-    counters::MountTally,
     folder_entries::folder_entries,
-    handles::{FolderEntry, Handles, OpenFile, OpenHandle},
+    handles::{FolderEntry, Handles},
+    mounted_files::{MountSpace, MountedChanges, MountedFiles, OpenedFile},
     nodes::Nodes,
     origin_folder::{OriginFolder, stale_if_gone},
     pace::PacedLine,
     pinned_entry::PinnedEntry,
     read_full::read_full,
+    slow_counters::MountCounters,
+    slow_file::{OpenFile, SlowFile},
     slow_options::{MountAccess, MountUsers, SlowMountOptions},
+    tally::{Counter, MountTally},
 };
 
 /// The folder on every mount that no listing shows.
@@ -44,6 +48,12 @@ const COUNTERS_NODE: INodeNo = INodeNo(3);
 const RESET_NODE: INodeNo = INodeNo(4);
 const CONTROL_NODE: INodeNo = INodeNo(5);
 
+/// Past the page cache, so that each read and write of a program arrives here; writers of one file do not wait for
+/// each other, as clients of a parallel file system do not.
+pub(crate) const OPENED: FopenFlags = FopenFlags::FOPEN_DIRECT_IO
+    .union(FopenFlags::FOPEN_NOFLUSH)
+    .union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
+
 /// A folder, shown slowly.
 #[derive(Debug)]
 pub(crate) struct Slow {
@@ -55,7 +65,7 @@ pub(crate) struct Slow {
     pub(crate) line: PacedLine,
     pub(crate) capacity: MountCapacity,
     pub(crate) nodes: Nodes,
-    pub(crate) handles: Handles<OpenHandle>,
+    pub(crate) handles: Handles<SlowFile>,
     pub(crate) tally: Arc<MountTally>,
 }
 
@@ -105,16 +115,24 @@ impl Slow {
         Ok(self.nodes.path(parent).ok_or(Errno::ENOENT)?.join(name))
     }
 
-    pub(crate) fn attributes(&self, node: INodeNo) -> Result<FileAttr, Errno> {
+    pub(crate) fn attributes_of(&self, node: INodeNo) -> Result<FileAttr, Errno> {
         if let Some(attributes) = self.made_up(node) {
             return Ok(attributes);
         }
         let found = match self.pinned(node) {
             Ok(entry) => entry.found,
             // Its last name is gone, but somebody has it open.
-            Err(errno) => self.handles.file_of(node).ok_or(errno)?.file.metadata()?,
+            Err(errno) => self.open_file_of(node).ok_or(errno)?.file.metadata()?,
         };
         attributes(node, &found)
+    }
+
+    /// A file that is open and has this number.
+    pub(crate) fn open_file_of(&self, node: INodeNo) -> Option<Arc<OpenFile>> {
+        self.handles.find_file(|file| match file {
+            SlowFile::Below(open) if open.node == node => Some(Arc::clone(open)),
+            _ => None,
+        })
     }
 
     /// The attributes of what exists on the mount only.
@@ -128,34 +146,18 @@ impl Slow {
         Some(made_up(node, kind, perm))
     }
 
-    pub(crate) fn find(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
-        let special = match (parent, name.as_bytes()) {
-            (INodeNo::ROOT, name) if name == HIDDEN.as_bytes() => Some(HIDDEN_NODE),
-            (HIDDEN_NODE, b"counters.json") => Some(COUNTERS_NODE),
-            (HIDDEN_NODE, b"reset.json") => Some(RESET_NODE),
-            (HIDDEN_NODE, b"control") if self.access != MountAccess::ReadOnly => Some(CONTROL_NODE),
-            _ => None,
-        };
-        if let Some(node) = special {
-            return self.attributes(node);
-        }
-        let path = self.child(parent, name)?;
-        let found = self.pinned(parent)?.entry(name)?.found;
-        attributes(self.nodes.number(&path, &found), &found)
-    }
-
-    pub(crate) fn open_file(&self, node: INodeNo, flags: OpenFlags) -> Result<OpenHandle, Errno> {
+    pub(crate) fn open_file(&self, node: INodeNo, flags: OpenFlags) -> Result<SlowFile, Errno> {
         match node {
-            COUNTERS_NODE => return Ok(OpenHandle::Text(self.tally.recent().json())),
-            RESET_NODE => return Ok(OpenHandle::Text(self.tally.take().json())),
-            CONTROL_NODE => return Ok(OpenHandle::Control),
+            COUNTERS_NODE => return Ok(SlowFile::Text(MountCounters::new(&self.tally.recent()).json())),
+            RESET_NODE => return Ok(SlowFile::Text(MountCounters::new(&self.tally.take()).json())),
+            CONTROL_NODE => return Ok(SlowFile::Control),
             _ => {}
         }
         let began = Instant::now();
-        self.tally.opens.fetch_add(1, Relaxed);
+        self.tally.add(Counter::Opens, 1);
         let opened = self.pinned(node).and_then(|entry| self.open_entry(&entry, flags));
         self.line.wait_for_names(began);
-        Ok(OpenHandle::File(OpenFile::new(node, opened?)))
+        Ok(SlowFile::Below(OpenFile::new(node, opened?)))
     }
 
     fn open_entry(&self, entry: &PinnedEntry, flags: OpenFlags) -> Result<File, Errno> {
@@ -185,21 +187,100 @@ impl Slow {
         let is_rest = open.reads.is_rest(offset, len as u64);
         let bytes = read_full(&open.file, offset, len)?;
         let operations = self.line.operations(bytes.len() as u64, is_rest);
-        self.tally.requests.fetch_add(1, Relaxed);
-        self.tally.bytes.fetch_add(bytes.len() as u64, Relaxed);
-        self.tally.reads.fetch_add(operations, Relaxed);
+        self.tally.add(Counter::Requests, 1);
+        self.tally.add(Counter::Bytes, bytes.len() as u64);
+        self.tally.add(Counter::Reads, operations);
         self.line.wait_for_bytes(began, operations, bytes.len() as u64);
         Ok(bytes)
     }
+}
 
-    pub(crate) fn list(&self, node: INodeNo) -> Result<Vec<FolderEntry>, Errno> {
+impl MountedFiles for Slow {
+    type File = SlowFile;
+
+    fn configure(&mut self, kernel: &mut KernelConfig) {
+        // Of use where the kernel has them: many lookups at once in one folder, mapping a file whose reads
+        // bypass the page cache, and opening and emptying a file by one request.
+        for wanted in [
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+            InitFlags::FUSE_ATOMIC_O_TRUNC,
+        ] {
+            let _ = kernel.add_capabilities(wanted);
+        }
+    }
+
+    fn handles(&self) -> &Handles<SlowFile> {
+        &self.handles
+    }
+
+    fn find(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
+        self.tally.add(Counter::Lookups, 1);
+        let special = match (parent, name.as_bytes()) {
+            (INodeNo::ROOT, name) if name == HIDDEN.as_bytes() => Some(HIDDEN_NODE),
+            (HIDDEN_NODE, b"counters.json") => Some(COUNTERS_NODE),
+            (HIDDEN_NODE, b"reset.json") => Some(RESET_NODE),
+            (HIDDEN_NODE, b"control") if self.access != MountAccess::ReadOnly => Some(CONTROL_NODE),
+            _ => None,
+        };
+        if let Some(node) = special {
+            return self.attributes_of(node);
+        }
+        let path = self.child(parent, name)?;
+        let found = self.pinned(parent)?.entry(name)?.found;
+        attributes(self.nodes.number(&path, &found), &found)
+    }
+
+    fn attributes(&self, node: INodeNo) -> Result<FileAttr, Errno> {
+        self.tally.add(Counter::Stats, 1);
+        self.attributes_of(node)
+    }
+
+    fn link_target(&self, node: INodeNo) -> Result<PathBuf, Errno> {
+        Ok(self.pinned(node)?.link_target()?)
+    }
+
+    fn list(&self, node: INodeNo) -> Result<Vec<FolderEntry>, Errno> {
         if node == HIDDEN_NODE {
             return Ok(Vec::new());
         }
-        self.tally.lists.fetch_add(1, Relaxed);
+        self.tally.add(Counter::Lists, 1);
         let folder = self.pinned(node)?.reopen(OFlags::RDONLY | OFlags::DIRECTORY)?;
         folder_entries(folder.into(), node, &self.nodes)
     }
+
+    fn open(&self, node: INodeNo, flags: OpenFlags, _: &ReplyOpen) -> Result<OpenedFile<SlowFile>, Errno> {
+        Ok(OpenedFile { file: self.open_file(node, flags)?, flags: OPENED, passthrough: None })
+    }
+
+    fn read(&self, file: &SlowFile, offset: u64, len: usize) -> Result<Bytes, Errno> {
+        match file {
+            SlowFile::Control => Ok(Bytes::new()),
+            SlowFile::Text(text) => Ok(Bytes::copy_from_slice(part(text, offset, len))),
+            SlowFile::Below(open) => Ok(self.read_file(open, offset, len)?.into()),
+        }
+    }
+
+    fn space(&self) -> Result<MountSpace, Errno> {
+        let found = self.folder.statvfs()?;
+        let unit = found.f_frsize.max(1);
+        let (blocks, free_blocks) = match (self.access, self.capacity.left()) {
+            // Nothing is free where nothing can be written.
+            (MountAccess::ReadOnly, _) => (found.f_blocks, 0),
+            (MountAccess::Writable { .. }, None) => (found.f_blocks, found.f_bavail),
+            (MountAccess::Writable { .. }, Some((limit, left))) => (limit / unit, left / unit),
+        };
+        Ok(MountSpace { unit, blocks, free_blocks, files: found.f_files, free_files: found.f_ffree })
+    }
+
+    fn changes(&self) -> Option<&dyn MountedChanges> {
+        Some(self)
+    }
+}
+
+fn part(text: &[u8], offset: u64, len: usize) -> &[u8] {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+    &text[start..start.saturating_add(len).min(text.len())]
 }
 
 /// True when `flags`, as the kernel hands them on, have all of `wanted`.

@@ -1,40 +1,44 @@
 //! How a folder that is shown through tiers is mounted, and how it ends.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use forebay_config::{Config, TierConfig, tiered};
 use forebay_process::{Error, ErrorKind, Result};
 use forebay_source::Origin;
 use forebay_tier::Tiered;
-use fuser::{BackgroundSession, Config as FuseConfig, MountOption};
+use fuser::SessionACL;
 use rustix::{
     io::Errno,
     mount::{UnmountFlags, unmount},
 };
 
 use crate::{
-    TieredMountReport,
     mountpoint::{self, TIERED_NAME},
-    refused::{BY_RUN, refused},
+    refused::BY_RUN,
+    session::{MountPlaces, MountSession, SessionOptions},
     shown_files::ShownFiles,
+    tally::MountTally,
+    tiered_report::TieredMountReport,
     tiered_view::TieredView,
-    view_counters::ViewTally,
 };
 
-/// How many requests are answered at the same time: reads that miss wait for the origin.
-const IN_FLIGHT: usize = 16;
+const SESSION: SessionOptions = SessionOptions {
+    name: TIERED_NAME,
+    is_writable: false,
+    // For the user who mounted alone: files are opened with his rights.
+    users: SessionACL::Owner,
+    // Reads that miss wait for the origin.
+    threads: 16,
+    clones_descriptor: true,
+    remedy: BY_RUN,
+};
 
 /// A folder mounted read-only elsewhere, whose files are read through tiers, until this is dropped.
 #[derive(Debug)]
 pub struct TieredMount {
-    session: Option<BackgroundSession>,
-    mountpoint: PathBuf,
-    tally: Arc<ViewTally>,
+    session: MountSession,
+    tally: Arc<MountTally>,
     tiered: Option<Arc<Tiered>>,
-    replaced_dead: bool,
 }
 
 impl TieredMount {
@@ -44,34 +48,27 @@ impl TieredMount {
     /// `Denied` where FUSE cannot be used.
     pub fn new(origin: impl AsRef<Path>, mountpoint: impl AsRef<Path>, config: &Config) -> Result<Self> {
         let (origin, mountpoint) = (origin.as_ref(), mountpoint.as_ref());
+        let places = MountPlaces::find(origin, mountpoint, "origin")?;
         let here = |error: Error| error.at(mountpoint.display());
-        let replaced_dead = mountpoint::clear(mountpoint).map_err(here)?;
-        let place =
-            |path: &Path| path.canonicalize().map_err(|error| Error::from_io(error).at(path.display()));
-        let (below, above) = (place(origin)?, place(mountpoint)?);
-        if !below.is_dir() {
-            return Err(Error::invalid("only a folder can be shown").at(origin.display()));
-        }
-        check_apart(&below, &above, config).map_err(here)?;
-        mountpoint::check_empty(&above).map_err(here)?;
+        check_tiers_apart(&places.above, config).map_err(here)?;
+        mountpoint::check_empty(&places.above).map_err(here)?;
         let unread = |error| Error::from_io(error).at(origin.display());
-        let files = Arc::new(ShownFiles::new(below).map_err(unread)?);
+        let files = Arc::new(ShownFiles::new(places.below.clone()).map_err(unread)?);
         let tiered = tiered(Arc::clone(&files) as Arc<dyn Origin>, config, None, None)?;
-        let tally = Arc::new(ViewTally::new());
+        let tally = Arc::new(MountTally::new());
         let view = TieredView::new(files, tiered.clone(), Arc::clone(&tally)).map_err(unread)?;
-        let session = fuser::spawn_mount(view, &above, &fuse_config())
-            .map_err(|error| refused(error, BY_RUN).at(above.display()))?;
-        Ok(Self { session: Some(session), mountpoint: above, tally, tiered, replaced_dead })
+        let session = MountSession::new(view, places, SESSION)?;
+        Ok(Self { session, tally, tiered })
     }
 
     /// Where the folder is shown.
     pub fn mountpoint(&self) -> &Path {
-        &self.mountpoint
+        self.session.mountpoint()
     }
 
     /// What went through so far; may be asked while others read.
     pub fn report(&self) -> TieredMountReport {
-        self.tally.report(self.tiered.as_ref().map(|tiered| tiered.stats()))
+        TieredMountReport::new(&self.tally.total(), self.tiered.as_ref().map(|tiered| tiered.stats()))
     }
 
     /// The tiers, if there are any.
@@ -81,24 +78,18 @@ impl TieredMount {
 
     /// True when a mount whose program was killed stood here and was taken away.
     pub fn replaced_dead(&self) -> bool {
-        self.replaced_dead
+        self.session.replaced_dead()
     }
 
     /// True when another process unmounted it.
     pub fn has_ended(&self) -> bool {
-        self.session.as_ref().is_none_or(|session| session.guard.is_finished())
+        self.session.has_ended()
     }
 }
 
 impl Drop for TieredMount {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            let was_unmounted = session.guard.is_finished();
-            if session.umount_and_join().is_err() && !was_unmounted {
-                // A program still has files open here: the name goes now, the rest when they are closed.
-                let _ = mountpoint::detach(&self.mountpoint);
-            }
-        }
+        self.session.end();
         if let Some(tiered) = &self.tiered {
             tiered.close();
         }
@@ -129,12 +120,8 @@ pub fn unmount_tiered(mountpoint: &Path) -> Result<()> {
     }
 }
 
-/// Refuses places that lie in each other: what is shown would show itself, and a tier in it would wait for itself.
-fn check_apart(below: &Path, above: &Path, config: &Config) -> Result<()> {
-    if mountpoint::overlap(below, above) {
-        let error = Error::invalid("origin and mount point lie in each other");
-        return Err(error.hint("mount it elsewhere"));
-    }
+/// Refuses a tier that lies below the mount point: it would wait for itself.
+fn check_tiers_apart(above: &Path, config: &Config) -> Result<()> {
     let disks = config.tiers.iter().filter_map(|tier| match tier {
         TierConfig::Disk(disk) => Some(&disk.path),
         _ => None,
@@ -148,20 +135,4 @@ fn check_apart(below: &Path, above: &Path, config: &Config) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn fuse_config() -> FuseConfig {
-    let mut config = FuseConfig::default();
-    config.mount_options = vec![
-        MountOption::FSName(TIERED_NAME.into()),
-        MountOption::RO,
-        MountOption::NoAtime,
-        MountOption::NoSuid,
-        MountOption::NoDev,
-        MountOption::DefaultPermissions,
-    ];
-    // For the user who mounted alone: files are opened with his rights.
-    config.n_threads = Some(IN_FLIGHT);
-    config.clone_fd = true;
-    config
 }

@@ -13,24 +13,28 @@ use std::{
     time::SystemTime,
 };
 
+use bytes::Bytes;
 use forebay_process::{Error, ErrorKind};
 use forebay_source::{ByteRange, Source, SourceExt, SourceId};
 use forebay_tier::{SourceKey, Tiered};
-use fuser::{Errno, FileAttr, INodeNo, ReplyOpen};
-use rustix::fs::StatVfs;
+use fuser::{Errno, FileAttr, FopenFlags, INodeNo, InitFlags, KernelConfig, OpenFlags, ReplyOpen};
 
 use crate::{
     attributes::attributes,
     folder_entries::folder_entries,
     handles::{FolderEntry, Handles},
+    mounted_files::{MountSpace, MountedChanges, MountedFiles, OpenedFile, PassthroughCopy},
     node_version::NodeVersion,
     nodes::Nodes,
-    open_nodes::{OpenNodes, OpenedVersion, OpenedWay, PassthroughCopy},
+    open_nodes::{OpenNodes, OpenedVersion, OpenedWay},
     origin_folder::stale_if_gone,
     read_full::read_full,
     shown_files::{ShownFile, ShownFiles},
-    view_counters::ViewTally,
+    tally::{Counter, MountTally},
 };
+
+/// The disk of a tier may itself be a file system over another, such as an overlay.
+const STACK_DEPTH: u32 = 2;
 
 /// A folder, shown read-only through tiers.
 #[derive(Debug)]
@@ -39,19 +43,10 @@ pub(crate) struct TieredView {
     tiered: Option<Arc<Tiered>>,
     nodes: Nodes,
     open_nodes: OpenNodes,
-    pub(crate) handles: Handles<ViewHandle>,
-    pub(crate) tally: Arc<ViewTally>,
+    handles: Handles<ViewFile>,
+    tally: Arc<MountTally>,
     /// Whether the kernel may read copies by itself.
-    pub(crate) passes_through: AtomicBool,
-}
-
-/// Something open.
-#[derive(Debug)]
-pub(crate) enum ViewHandle {
-    /// A file.
-    File(ViewFile),
-    /// The entries of a folder, as they were when it was opened.
-    Folder(Vec<FolderEntry>),
+    passes_through: AtomicBool,
 }
 
 /// A file that is open.
@@ -62,7 +57,8 @@ pub(crate) struct ViewFile {
     plain: File,
     /// The same file through the tiers.
     source: Arc<dyn Source>,
-    pub(crate) way: OpenedWay,
+    /// The copy that the kernel reads by itself, held as long as the file is open.
+    _copy: Option<Arc<PassthroughCopy>>,
     /// True once the source could not be read: all that is read after that is the origin's file as it is.
     is_plain: AtomicBool,
 }
@@ -72,7 +68,7 @@ impl TieredView {
     pub(crate) fn new(
         files: Arc<ShownFiles>,
         tiered: Option<Arc<Tiered>>,
-        tally: Arc<ViewTally>,
+        tally: Arc<MountTally>,
     ) -> io::Result<Self> {
         Ok(Self {
             nodes: Nodes::new(files.folder.metadata(Path::new(""))?.dev()),
@@ -90,75 +86,8 @@ impl TieredView {
         self.nodes.path(node).ok_or(Errno::ESTALE)
     }
 
-    pub(crate) fn find(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
-        let path = self.below(parent)?.join(name);
-        let found = self.files.folder.metadata(&path)?;
-        let mut shown = attributes(self.number(&found), &found)?;
-        if found.is_file() {
-            shown = self.open_nodes.look_up(NodeVersion::of(&found), shown);
-        }
-        self.nodes.look_up(shown.ino, &path);
-        Ok(shown)
-    }
-
     fn number(&self, found: &Metadata) -> INodeNo {
         self.nodes.number_of(found.dev(), found.ino())
-    }
-
-    /// The kernel has forgotten `count` lookups of `node`.
-    pub(crate) fn forget_lookups(&self, node: INodeNo, count: u64) {
-        if node != INodeNo::ROOT && self.nodes.forget(node, count) {
-            self.open_nodes.forget(node);
-        }
-    }
-
-    /// What the kernel is told of `node`; `ESTALE` where its name is gone or another file's, so that it is looked up again.
-    pub(crate) fn attributes(&self, node: INodeNo) -> Result<FileAttr, Errno> {
-        let metadata = |path: PathBuf| self.files.folder.metadata(&path).map_err(stale_if_gone);
-        let found = match self.below(node).and_then(metadata) {
-            Ok(found) => found,
-            // Its name is gone, but a program has it open.
-            Err(errno) => return self.open_nodes.opened_as(node).ok_or(errno),
-        };
-        let shown = attributes(node, &found)?;
-        if self.open_nodes.is_known(node) {
-            let shown = match found.is_file() {
-                true => self.open_nodes.attributes_now(node, NodeVersion::of(&found), shown),
-                false => self.open_nodes.opened_as(node),
-            };
-            return shown.ok_or(Errno::ESTALE);
-        }
-        // Folders are known by their names alone: some file systems number them differently from time to time.
-        if found.is_dir() || self.number(&found) == node { Ok(shown) } else { Err(Errno::ESTALE) }
-    }
-
-    pub(crate) fn link_target(&self, node: INodeNo) -> Result<PathBuf, Errno> {
-        self.files.folder.link_target(&self.below(node)?).map_err(stale_if_gone)
-    }
-
-    pub(crate) fn list(&self, node: INodeNo) -> Result<Vec<FolderEntry>, Errno> {
-        let folder = self.files.folder.folder(&self.below(node)?).map_err(stale_if_gone)?;
-        folder_entries(folder, node, &self.nodes)
-    }
-
-    pub(crate) fn statvfs(&self) -> io::Result<StatVfs> {
-        self.files.folder.statvfs()
-    }
-
-    /// Opens a file at the version that the kernel was told of; `reply` is what the kernel is asked by to read a copy.
-    pub(crate) fn open_file(&self, node: INodeNo, reply: &ReplyOpen) -> Result<ViewFile, Errno> {
-        let ShownFile { plain, found, source } = self.open_below(&self.below(node)?)?;
-        let opened = OpenedVersion {
-            version: NodeVersion::of(&found),
-            attributes: attributes(node, &found)?,
-            is_settled: source.id().version.is_settled(SystemTime::now()),
-        };
-        let way = self.open_nodes.open(node, opened, || self.passthrough_copy(source.id(), reply))?;
-        self.tally.opens.fetch_add(1, Relaxed);
-        if matches!(way, OpenedWay::Passthrough(_)) {
-            self.tally.passthrough_opens.fetch_add(1, Relaxed);
-        }
-        Ok(ViewFile { node, plain, source, way, is_plain: AtomicBool::new(false) })
     }
 
     /// The file at `path`, its source through the tiers where they keep any of it.
@@ -189,32 +118,128 @@ impl TieredView {
             }
         }
     }
+}
 
-    /// Reads through the tiers; from the origin's file as it is now where that is an error, such as that of a changed file.
-    pub(crate) fn read(&self, file: &ViewFile, offset: u64, len: u64) -> Result<bytes::Bytes, Errno> {
-        let bytes = match file.fetch(offset, len) {
+impl MountedFiles for TieredView {
+    type File = ViewFile;
+
+    fn configure(&mut self, kernel: &mut KernelConfig) {
+        // Of use where the kernel has them: many lookups at once in one folder.
+        let _ = kernel.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
+        let can = kernel.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok();
+        self.passes_through.store(can && kernel.set_max_stack_depth(STACK_DEPTH).is_ok(), Relaxed);
+    }
+
+    fn handles(&self) -> &Handles<ViewFile> {
+        &self.handles
+    }
+
+    fn find(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
+        let path = self.below(parent)?.join(name);
+        let found = self.files.folder.metadata(&path)?;
+        let mut shown = attributes(self.number(&found), &found)?;
+        if found.is_file() {
+            shown = self.open_nodes.look_up(NodeVersion::of(&found), shown);
+        }
+        self.nodes.look_up(shown.ino, &path);
+        Ok(shown)
+    }
+
+    fn forget(&self, node: INodeNo, count: u64) {
+        if node != INodeNo::ROOT && self.nodes.forget(node, count) {
+            self.open_nodes.forget(node);
+        }
+    }
+
+    fn attributes(&self, node: INodeNo) -> Result<FileAttr, Errno> {
+        // `ESTALE` where its name is gone or another file's, so that it is looked up again.
+        let metadata = |path: PathBuf| self.files.folder.metadata(&path).map_err(stale_if_gone);
+        let found = match self.below(node).and_then(metadata) {
+            Ok(found) => found,
+            // Its name is gone, but a program has it open.
+            Err(errno) => return self.open_nodes.opened_as(node).ok_or(errno),
+        };
+        let shown = attributes(node, &found)?;
+        if self.open_nodes.is_known(node) {
+            let shown = match found.is_file() {
+                true => self.open_nodes.attributes_now(node, NodeVersion::of(&found), shown),
+                false => self.open_nodes.opened_as(node),
+            };
+            return shown.ok_or(Errno::ESTALE);
+        }
+        // Folders are known by their names alone: some file systems number them differently from time to time.
+        if found.is_dir() || self.number(&found) == node { Ok(shown) } else { Err(Errno::ESTALE) }
+    }
+
+    fn link_target(&self, node: INodeNo) -> Result<PathBuf, Errno> {
+        self.files.folder.link_target(&self.below(node)?).map_err(stale_if_gone)
+    }
+
+    fn list(&self, node: INodeNo) -> Result<Vec<FolderEntry>, Errno> {
+        let folder = self.files.folder.folder(&self.below(node)?).map_err(stale_if_gone)?;
+        folder_entries(folder, node, &self.nodes)
+    }
+
+    fn open(&self, node: INodeNo, _: OpenFlags, reply: &ReplyOpen) -> Result<OpenedFile<ViewFile>, Errno> {
+        // At the version that the kernel was told of.
+        let ShownFile { plain, found, source } = self.open_below(&self.below(node)?)?;
+        let opened = OpenedVersion {
+            version: NodeVersion::of(&found),
+            attributes: attributes(node, &found)?,
+            is_settled: source.id().version.is_settled(SystemTime::now()),
+        };
+        let way = self.open_nodes.open(node, opened, || self.passthrough_copy(source.id(), reply))?;
+        self.tally.add(Counter::Opens, 1);
+        let (passthrough, flags) = match way {
+            OpenedWay::Passthrough(copy) => {
+                self.tally.add(Counter::PassthroughOpens, 1);
+                (Some(copy), FopenFlags::empty())
+            }
+            OpenedWay::Requests { keeps_cache: true } => {
+                (None, FopenFlags::FOPEN_NOFLUSH | FopenFlags::FOPEN_KEEP_CACHE)
+            }
+            OpenedWay::Requests { keeps_cache: false } => (None, FopenFlags::FOPEN_NOFLUSH),
+        };
+        let copy = passthrough.clone();
+        let file = ViewFile { node, plain, source, _copy: copy, is_plain: AtomicBool::new(false) };
+        Ok(OpenedFile { file, flags, passthrough })
+    }
+
+    fn read(&self, file: &ViewFile, offset: u64, len: usize) -> Result<Bytes, Errno> {
+        // From the origin's file as it is now where the source is an error, such as that of a changed file.
+        let bytes = match file.fetch(offset, len as u64) {
             Some(bytes) => bytes,
             None => {
                 if !file.is_plain.swap(true, Relaxed) {
-                    self.tally.fallbacks.fetch_add(1, Relaxed);
+                    self.tally.add(Counter::Fallbacks, 1);
                 }
-                let len = usize::try_from(len).unwrap_or(usize::MAX);
                 read_full(&file.plain, offset, len)?.into()
             }
         };
-        self.tally.reads.fetch_add(1, Relaxed);
-        self.tally.bytes.fetch_add(bytes.len() as u64, Relaxed);
+        self.tally.add(Counter::Reads, 1);
+        self.tally.add(Counter::Bytes, bytes.len() as u64);
         Ok(bytes)
     }
 
-    pub(crate) fn close(&self, file: &ViewFile) {
+    fn close(&self, file: &ViewFile) {
         self.open_nodes.close(file.node);
+    }
+
+    fn space(&self) -> Result<MountSpace, Errno> {
+        let found = self.files.folder.statvfs()?;
+        let unit = found.f_frsize.max(1);
+        // Nothing is free where nothing can be written.
+        Ok(MountSpace { unit, blocks: found.f_blocks, free_blocks: 0, files: found.f_files, free_files: 0 })
+    }
+
+    fn changes(&self) -> Option<&dyn MountedChanges> {
+        None
     }
 }
 
 impl ViewFile {
     /// The bytes of the version that was opened; nothing once they cannot be read.
-    fn fetch(&self, offset: u64, len: u64) -> Option<bytes::Bytes> {
+    fn fetch(&self, offset: u64, len: u64) -> Option<Bytes> {
         if self.is_plain.load(Relaxed) {
             return None;
         }

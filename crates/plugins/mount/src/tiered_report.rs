@@ -1,12 +1,9 @@
 //! What went through a folder that is shown through tiers.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Instant,
-};
-
 use forebay_tier::Stats;
 use serde::Serialize;
+
+use crate::tally::{Counter, TallyCounts};
 
 /// What went through a mount of `forebay mount`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,6 +25,18 @@ pub struct TieredMountReport {
 }
 
 impl TieredMountReport {
+    pub(crate) fn new(counts: &TallyCounts, tiers: Option<Stats>) -> Self {
+        Self {
+            opens: counts.of(Counter::Opens),
+            passthrough_opens: counts.of(Counter::PassthroughOpens),
+            reads: counts.of(Counter::Reads),
+            bytes: counts.of(Counter::Bytes),
+            fallbacks: counts.of(Counter::Fallbacks),
+            seconds: counts.seconds,
+            tiers,
+        }
+    }
+
     /// One line of JSON.
     pub fn json(&self) -> String {
         // Numbers and fixed names cannot fail to be JSON.
@@ -59,36 +68,5 @@ impl TieredMountReport {
             lines.push(format!("  {} files changed or failed while they were open", self.fallbacks));
         }
         lines
-    }
-}
-
-/// Counters that many threads count in.
-#[derive(Debug)]
-pub(crate) struct ViewTally {
-    pub(crate) opens: AtomicU64,
-    pub(crate) passthrough_opens: AtomicU64,
-    pub(crate) reads: AtomicU64,
-    pub(crate) bytes: AtomicU64,
-    pub(crate) fallbacks: AtomicU64,
-    began: Instant,
-}
-
-impl ViewTally {
-    pub(crate) fn new() -> Self {
-        let zero = || AtomicU64::new(0);
-        let (opens, passthrough_opens, reads, bytes, fallbacks) = (zero(), zero(), zero(), zero(), zero());
-        Self { opens, passthrough_opens, reads, bytes, fallbacks, began: Instant::now() }
-    }
-
-    pub(crate) fn report(&self, tiers: Option<Stats>) -> TieredMountReport {
-        TieredMountReport {
-            opens: self.opens.load(Relaxed),
-            passthrough_opens: self.passthrough_opens.load(Relaxed),
-            reads: self.reads.load(Relaxed),
-            bytes: self.bytes.load(Relaxed),
-            fallbacks: self.fallbacks.load(Relaxed),
-            seconds: self.began.elapsed().as_secs_f64(),
-            tiers,
-        }
     }
 }

@@ -18,9 +18,9 @@ use crate::{
     handles::OpenHandle,
     mounted_files::{CreatedFile, Maker, MountedChanges},
     pinned_entry::PinnedEntry,
-    slow::{OPENED, Slow, has},
     slow_file::{OpenFile, SlowFile},
     slow_options::MountAccess,
+    slow_view::{OPENED, Slow, has},
     tally::Counter,
 };
 

@@ -21,7 +21,7 @@
 //! | `origin_folder` | the folder that is shown, held open: paths below it are walked without following links |
 //! | `pinned_entry` | files, directories and links held by `O_PATH` descriptors, for changes that follow no link |
 //! | `folder_entries`, `read_full` | a folder's entries; reads that are short only at the end of a file |
-//! | `slow` | a folder shown slowly: what is found and read |
+//! | `slow_view` | a folder shown slowly: what is found and read |
 //! | `changes` | the same: what is written, made, renamed and removed |
 //! | `slow_file` | its open files, and which requests to them came as two |
 //! | `pace` | how slow it is, and how that is kept |
@@ -56,11 +56,11 @@ mod requests;
 mod serve;
 mod session;
 mod shown_files;
-mod slow;
 mod slow_counters;
 mod slow_file;
 mod slow_mount;
 mod slow_options;
+mod slow_view;
 mod tally;
 mod tiered_mount;
 mod tiered_report;
@@ -69,9 +69,9 @@ mod tiered_view;
 pub use background::mount_in_background;
 pub use pace::Pace;
 pub use serve::serve_mount;
-pub use slow::{CONTROL_FILE, COUNTERS_FILE, RESET_FILE};
 pub use slow_counters::MountCounters;
 pub use slow_mount::SlowMount;
 pub use slow_options::{MountAccess, MountUsers, SlowMountOptions};
+pub use slow_view::{CONTROL_FILE, COUNTERS_FILE, RESET_FILE};
 pub use tiered_mount::{TieredMount, unmount_tiered};
 pub use tiered_report::TieredMountReport;

@@ -10,9 +10,9 @@ use crate::{
     pace::Pace,
     refused::IN_PROCESS,
     session::{MountPlaces, MountSession, SessionOptions},
-    slow::Slow,
     slow_counters::MountCounters,
     slow_options::{MountAccess, MountUsers, SlowMountOptions},
+    slow_view::Slow,
     tally::MountTally,
 };
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::tally::{Counter, TallyCounts};
+use crate::fuse::tally::{Counter, TallyCounts};
 
 /// What went through a mount since it was made, or since its counters were last set back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -15,7 +15,10 @@ use std::{
 
 use fuser::{Errno, FileAttr, INodeNo};
 
-use crate::{mounted_files::PassthroughCopy, node_version::NodeVersion, nodes::Nodes};
+use crate::{
+    fuse::{mounted_files::PassthroughCopy, nodes::Nodes},
+    tiered::node_version::NodeVersion,
+};
 
 /// How all opens of a number are read.
 #[derive(Debug)]
@@ -205,7 +208,7 @@ mod tests {
     use fuser::FileType;
 
     use super::*;
-    use crate::attributes::made_up;
+    use crate::fuse::attributes::made_up;
 
     const NODE: INodeNo = INodeNo(77);
 

@@ -1,6 +1,6 @@
 //! Options of a slow mount.
 
-use crate::pace::Pace;
+use crate::slow::pace::Pace;
 
 /// Options of a [`SlowMount`](crate::SlowMount).
 #[derive(Clone, Copy, Debug, Default)]

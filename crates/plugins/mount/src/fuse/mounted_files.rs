@@ -15,7 +15,7 @@ use fuser::{
 };
 use rustix::fs::AtFlags;
 
-use crate::{
+use crate::fuse::{
     attributes::AttributeChanges,
     handles::{FolderEntry, Handles},
 };

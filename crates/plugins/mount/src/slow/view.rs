@@ -18,20 +18,24 @@ use fuser::{
 use rustix::fs::OFlags;
 
 use crate::{
-    attributes::{attributes, made_up},
-    capacity::MountCapacity,
-    folder_entries::folder_entries,
-    handles::{FolderEntry, Handles},
-    mounted_files::{MountSpace, MountedChanges, MountedFiles, OpenedFile},
-    nodes::Nodes,
-    origin_folder::{OriginFolder, stale_if_gone},
-    pace::PacedLine,
-    pinned_entry::PinnedEntry,
-    read_full::read_full,
-    slow_counters::MountCounters,
-    slow_file::{OpenFile, SlowFile},
-    slow_options::{MountAccess, MountUsers, SlowMountOptions},
-    tally::{Counter, MountTally},
+    fuse::{
+        attributes::{attributes, made_up},
+        folder_entries::folder_entries,
+        handles::{FolderEntry, Handles},
+        mounted_files::{MountSpace, MountedChanges, MountedFiles, OpenedFile},
+        nodes::Nodes,
+        origin_folder::{OriginFolder, stale_if_gone},
+        pinned_entry::PinnedEntry,
+        read_full::read_full,
+        tally::{Counter, MountTally},
+    },
+    slow::{
+        capacity::MountCapacity,
+        counters::MountCounters,
+        open_file::{OpenFile, SlowFile},
+        options::{MountAccess, MountUsers, SlowMountOptions},
+        pace::PacedLine,
+    },
 };
 
 /// The folder on every mount that no listing shows.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use forebay_process::{Error, Result};
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 
-use crate::{mounted_files::MountedFiles, mountpoint, refused::refused, requests::FuseRequests};
+use crate::fuse::{mounted_files::MountedFiles, mountpoint, refused::refused, requests::FuseRequests};
 
 /// A file system that is mounted until this is dropped.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::{
 use forebay_process::{Error, ErrorKind, Result};
 use forebay_source::{FileOrigin, Locator, Origin, Source, SourceId};
 
-use crate::origin_folder::OriginFolder;
+use crate::fuse::origin_folder::OriginFolder;
 
 /// How often a file is looked at that changes while it is opened.
 const LOOKS: usize = 8;

@@ -3,7 +3,7 @@
 use forebay_tier::Stats;
 use serde::Serialize;
 
-use crate::tally::{Counter, TallyCounts};
+use crate::fuse::tally::{Counter, TallyCounts};
 
 /// What went through a mount of `forebay mount`.
 #[derive(Clone, Debug, PartialEq, Serialize)]

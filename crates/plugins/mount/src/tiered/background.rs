@@ -12,7 +12,7 @@ use std::{
 
 use forebay_process::{Error, ErrorKind, Result};
 
-use crate::mountpoint::{TIERED_NAME, is_dead, name_at};
+use crate::fuse::mountpoint::{TIERED_NAME, is_dead, name_at};
 
 /// How long the process may take to mount: tiers on a slow disk are looked through first.
 const PATIENCE: Duration = Duration::from_secs(60);

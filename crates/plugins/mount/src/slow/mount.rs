@@ -6,14 +6,18 @@ use forebay_process::{Error, Result};
 use fuser::SessionACL;
 
 use crate::{
-    mountpoint::SLOW_NAME,
-    pace::Pace,
-    refused::IN_PROCESS,
-    session::{MountPlaces, MountSession, SessionOptions},
-    slow_counters::MountCounters,
-    slow_options::{MountAccess, MountUsers, SlowMountOptions},
-    slow_view::Slow,
-    tally::MountTally,
+    fuse::{
+        mountpoint::SLOW_NAME,
+        refused::IN_PROCESS,
+        session::{MountPlaces, MountSession, SessionOptions},
+        tally::MountTally,
+    },
+    slow::{
+        counters::MountCounters,
+        options::{MountAccess, MountUsers, SlowMountOptions},
+        pace::Pace,
+        view::Slow,
+    },
 };
 
 /// How many requests wait at the same time; more of them queue.

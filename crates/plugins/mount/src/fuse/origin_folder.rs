@@ -18,7 +18,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::pinned_entry::{NAME, PinnedEntry};
+use crate::fuse::pinned_entry::{NAME, PinnedEntry};
 
 /// A folder on the way.
 const STEP: OFlags = NAME.union(OFlags::DIRECTORY);

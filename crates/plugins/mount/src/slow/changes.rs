@@ -14,14 +14,18 @@ use fuser::{Errno, FileAttr, FileHandle, INodeNo, RenameFlags};
 use rustix::fs::{AtFlags, OFlags, RenameFlags as BelowFlags, futimens};
 
 use crate::{
-    attributes::{AttributeChanges, attributes},
-    handles::OpenHandle,
-    mounted_files::{CreatedFile, Maker, MountedChanges},
-    pinned_entry::PinnedEntry,
-    slow_file::{OpenFile, SlowFile},
-    slow_options::MountAccess,
-    slow_view::{OPENED, Slow, has},
-    tally::Counter,
+    fuse::{
+        attributes::{AttributeChanges, attributes},
+        handles::OpenHandle,
+        mounted_files::{CreatedFile, Maker, MountedChanges},
+        pinned_entry::PinnedEntry,
+        tally::Counter,
+    },
+    slow::{
+        open_file::{OpenFile, SlowFile},
+        options::MountAccess,
+        view::{OPENED, Slow, has},
+    },
 };
 
 impl Slow {
@@ -291,9 +295,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        mounted_files::MountedFiles,
-        slow_options::{MountUsers, SlowMountOptions},
-        tally::MountTally,
+        fuse::{mounted_files::MountedFiles, tally::MountTally},
+        slow::options::{MountUsers, SlowMountOptions},
     };
 
     const ROOT: INodeNo = INodeNo::ROOT;

@@ -13,13 +13,13 @@ use rustix::{
 };
 
 use crate::{
-    mountpoint::{self, TIERED_NAME},
-    refused::BY_RUN,
-    session::{MountPlaces, MountSession, SessionOptions},
-    shown_files::ShownFiles,
-    tally::MountTally,
-    tiered_report::TieredMountReport,
-    tiered_view::TieredView,
+    fuse::{
+        mountpoint::{self, TIERED_NAME},
+        refused::BY_RUN,
+        session::{MountPlaces, MountSession, SessionOptions},
+        tally::MountTally,
+    },
+    tiered::{report::TieredMountReport, shown_files::ShownFiles, view::TieredView},
 };
 
 const SESSION: SessionOptions = SessionOptions {

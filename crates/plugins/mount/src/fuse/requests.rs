@@ -16,7 +16,7 @@ use fuser::{
 
 use rustix::fs::AtFlags;
 
-use crate::{
+use crate::fuse::{
     attributes::{AttributeChanges, clipped},
     folder_entries::reply_entries,
     handles::OpenHandle,

@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::origin_folder::OriginFolder;
+use crate::fuse::origin_folder::OriginFolder;
 
 /// A limit to the lengths of all files together, as a file system has that is full some time.
 #[derive(Debug)]

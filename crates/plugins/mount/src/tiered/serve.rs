@@ -12,7 +12,7 @@ use forebay_process::Result;
 use forebay_tier::MadeFolders;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{tiered_mount::TieredMount, tiered_report::TieredMountReport};
+use crate::tiered::{mount::TieredMount, report::TieredMountReport};
 
 /// How long a wait goes on before it looks again.
 const GLANCE: Duration = Duration::from_millis(50);

@@ -9,7 +9,7 @@ use std::{
 use fuser::{Errno, FileType, INodeNo, ReplyDirectory};
 use rustix::fs::{AtFlags, Dir, fstat, statat};
 
-use crate::{handles::FolderEntry, nodes::Nodes};
+use crate::fuse::{handles::FolderEntry, nodes::Nodes};
 
 /// The entries of `folder`, open for reading, which has the number `node`.
 pub(crate) fn folder_entries(

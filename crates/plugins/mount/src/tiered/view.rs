@@ -20,17 +20,21 @@ use forebay_tier::{SourceKey, Tiered};
 use fuser::{Errno, FileAttr, FopenFlags, INodeNo, InitFlags, KernelConfig, OpenFlags, ReplyOpen};
 
 use crate::{
-    attributes::attributes,
-    folder_entries::folder_entries,
-    handles::{FolderEntry, Handles},
-    mounted_files::{MountSpace, MountedChanges, MountedFiles, OpenedFile, PassthroughCopy},
-    node_version::NodeVersion,
-    nodes::Nodes,
-    open_nodes::{OpenNodes, OpenedVersion, OpenedWay},
-    origin_folder::stale_if_gone,
-    read_full::read_full,
-    shown_files::{ShownFile, ShownFiles},
-    tally::{Counter, MountTally},
+    fuse::{
+        attributes::attributes,
+        folder_entries::folder_entries,
+        handles::{FolderEntry, Handles},
+        mounted_files::{MountSpace, MountedChanges, MountedFiles, OpenedFile, PassthroughCopy},
+        nodes::Nodes,
+        origin_folder::stale_if_gone,
+        read_full::read_full,
+        tally::{Counter, MountTally},
+    },
+    tiered::{
+        node_version::NodeVersion,
+        open_nodes::{OpenNodes, OpenedVersion, OpenedWay},
+        shown_files::{ShownFile, ShownFiles},
+    },
 };
 
 /// The disk of a tier may itself be a file system over another, such as an overlay.

@@ -2,6 +2,8 @@
 //!
 //! What the driver does depends on the environment of a process, so each scene is played in one of its own.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::{
     env, fs,
     os::unix::fs::symlink,

@@ -2,6 +2,7 @@
 //!
 //! What is cached and how depends on the environment of a process, so each scene is played in one of its own.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![expect(unsafe_code, reason = "calls functions of the connector by their names")]
 
 use std::{

@@ -19,14 +19,11 @@
 //! | `run_counters` | counters that all processes of one `forebay run` add to |
 //! | `shared_file` | a file that several processes use, and the last of them removes |
 //! | `shared_folder` | the same for a folder, and folders whose processes were killed |
-//! | `spill`, `bitmap` | a file for units of one length that memory has no room for, of one process or of all of a node; a set of numbers |
-//! | `spill_folder` | where such a file goes |
 //!
 //! The crate decides who may use and who removes a folder; what lies in one is its user's business. A disk tier and the
 //! loader's spill remove what killed processes left; a user that has to save it instead gets the deserted folder with its
 //! lock held ([`SharedFolder::deserted`]).
 
-mod bitmap;
 mod byte_lock;
 pub mod disk;
 mod facts;
@@ -38,10 +35,7 @@ mod parent_only;
 mod run_counters;
 mod shared_file;
 mod shared_folder;
-mod spill;
-mod spill_folder;
 
-pub use bitmap::Bitmap;
 pub use byte_lock::ByteLock;
 pub use facts::{FileFacts, FileIdentity};
 pub use lock::{LockMode, lock_within, try_lock, unlock};
@@ -55,5 +49,3 @@ pub use parent_only::ParentOnly;
 pub use run_counters::{RunCounter, RunCounters};
 pub use shared_file::{SharedFile, Sharing};
 pub use shared_folder::SharedFolder;
-pub use spill::{FileSpill, Spill, SpillAdmission, UnitPlace};
-pub use spill_folder::SpillFolder;

@@ -5,7 +5,6 @@ use std::time::Instant;
 use forebay_batch::{LoaderCounters, nanos};
 use forebay_container::Selection;
 use forebay_process::{Error, Result};
-use forebay_scratch::UnitPlace;
 
 use crate::{
     assemble::file_maker::FileMaker,
@@ -17,6 +16,7 @@ use crate::{
     memory::{
         cache::{FoundUnit, IfBusy, UnitRequest},
         ledger::Now,
+        spill::UnitPlace,
     },
     set::column::{Column, ColumnPart, SampleAt},
     to_usize::to_usize,

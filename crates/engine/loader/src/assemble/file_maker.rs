@@ -5,11 +5,10 @@ use std::sync::Arc;
 use forebay_batch::{Arena, LoaderCounters};
 use forebay_plan::SetIdentity;
 use forebay_process::{Grant, ProcessIdentity};
-use forebay_scratch::SpillFolder;
 
 use crate::{
     layout::SetLayout,
-    memory::{cache::UnitCache, shares::Shares},
+    memory::{cache::UnitCache, shares::Shares, spill_folder::SpillFolder},
     set::SampleSet,
     tuning::Tuning,
 };

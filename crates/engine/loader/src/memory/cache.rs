@@ -10,12 +10,12 @@ use std::{
 
 use forebay_batch::{Arena, Buffer, LoaderCounters, PlainBacking};
 use forebay_process::{Error, ErrorKind, Resize, Result};
-use forebay_scratch::{Spill, SpillAdmission, UnitPlace};
 
 use crate::memory::{
     horizon::Moment,
     ledger::{Decoding, Now, SamplesOf, UnitLedger, Uses},
     shares::{Needs, Shares},
+    spill::{Spill, SpillAdmission, UnitPlace},
 };
 
 /// A unit that is asked for.

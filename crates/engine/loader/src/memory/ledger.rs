@@ -5,9 +5,10 @@ use std::{
     ops::Range,
 };
 
-use forebay_scratch::Bitmap;
-
-use crate::memory::horizon::{Horizon, Moment};
+use crate::memory::{
+    bitmap::Bitmap,
+    horizon::{Horizon, Moment},
+};
 
 /// Where a reader is, and when samples are used from then on.
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ use forebay_batch::{Arena, Backing, LoaderCounters, RegionUse};
 use forebay_process::{
     Error, ErrorKind, Event, EventKind, Resize, Result, current_process, ledger, memory_setting,
 };
-use forebay_scratch::{FileSpill, Spill, SpillFolder, job_name};
+use forebay_scratch::job_name;
 use serde::Serialize;
 
 use crate::{
@@ -18,6 +18,8 @@ use crate::{
     memory::{
         cache::UnitCache,
         shares::{Needs, Shares},
+        spill::{FileSpill, Spill},
+        spill_folder::SpillFolder,
     },
     options::Options,
     set::{SampleSet, shuffle_group::set_identity},

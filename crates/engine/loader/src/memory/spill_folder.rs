@@ -11,19 +11,19 @@ use rustix::fs::Access;
 
 /// A folder for spills, and how much may go there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpillFolder {
+pub(crate) struct SpillFolder {
     /// Where it is.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// The most bytes.
-    pub quota: u64,
+    pub(crate) quota: u64,
     /// True when the user named it.
-    pub is_named: bool,
+    pub(crate) is_named: bool,
 }
 
 impl SpillFolder {
     /// The folder that is `named`, which must be of use, or else the first for temporary files that is; nothing where `quota` is
     /// 0. With `is_shared` the processes of the node have one spill together.
-    pub fn choose(named: Option<&Path>, quota: Option<u64>, is_shared: bool) -> Result<Option<Self>> {
+    pub(crate) fn choose(named: Option<&Path>, quota: Option<u64>, is_shared: bool) -> Result<Option<Self>> {
         if quota == Some(0) {
             return Ok(None);
         }
@@ -43,7 +43,7 @@ impl SpillFolder {
     }
 
     /// `error`, which keeps the spill from being used that the user named.
-    pub fn unusable(error: Error) -> Error {
+    pub(crate) fn unusable(error: Error) -> Error {
         error.hint("name a folder on a local disk that can be written to, or a quota of 0 for no spill")
     }
 }

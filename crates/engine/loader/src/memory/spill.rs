@@ -13,11 +13,12 @@ use std::{
 };
 
 use forebay_process::{Error, ErrorKind, Result};
+use forebay_scratch::{OwnFolder, SharedFile, boot_id, user_folder_name};
 
-use crate::{OwnFolder, SharedFile, bitmap::Bitmap, boot_id, user_folder_name};
+use crate::memory::bitmap::Bitmap;
 
 /// A place for decoded units that memory cannot hold. It may lose them, it may never change them.
-pub trait Spill: Send + Sync + fmt::Debug {
+pub(crate) trait Spill: Send + Sync + fmt::Debug {
     /// Keeps the bytes of `unit`, if there is room.
     fn put(&self, unit: UnitPlace, bytes: &[u8]) -> SpillAdmission;
 
@@ -33,7 +34,7 @@ pub trait Spill: Send + Sync + fmt::Debug {
 
 /// Whether a spill took something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpillAdmission {
+pub(crate) enum SpillAdmission {
     /// It is there.
     Kept,
     /// There is no room, or the disk fails.
@@ -42,11 +43,11 @@ pub enum SpillAdmission {
 
 /// Which unit, and where it lies among the bytes of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnitPlace {
+pub(crate) struct UnitPlace {
     /// Its number among all units.
-    pub unit: u64,
+    pub(crate) unit: u64,
     /// Its first byte among the bytes of all units.
-    pub byte: u64,
+    pub(crate) byte: u64,
 }
 
 /// A sparse file with a place for every unit.
@@ -54,7 +55,7 @@ pub struct UnitPlace {
 /// It begins with a byte for each unit, which is set once the unit's bytes are written. Shared between processes it
 /// needs no more than that: the kernel lets nobody see the mark before the bytes.
 #[derive(Debug)]
-pub struct FileSpill {
+pub(crate) struct FileSpill {
     file: SpillFile,
     /// What this process knows to be there: a file may claim more units than there is memory to mark them all.
     known: Mutex<Bitmap>,
@@ -94,14 +95,14 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 impl FileSpill {
     /// A spill of this process alone, in `folder`, for `unit_count` units; it has no name and goes with the process.
-    pub fn private(folder: &Path, unit_count: u64, quota: u64) -> Result<Self> {
+    pub(crate) fn private(folder: &Path, unit_count: u64, quota: u64) -> Result<Self> {
         let file =
             tempfile::tempfile_in(folder).map_err(|error| Error::from_io(error).at(folder.display()))?;
         Self::new(SpillFile::Private(file), unit_count, quota)
     }
 
     /// A spill shared by all processes that give the same `name`, removed when the last of them closes it.
-    pub fn shared(folder: &Path, name: &str, unit_count: u64, quota: u64) -> Result<Self> {
+    pub(crate) fn shared(folder: &Path, name: &str, unit_count: u64, quota: u64) -> Result<Self> {
         let folder = Arc::new(OwnFolder::create_in(folder, &user_folder_name("spill"))?);
         let name = format!("{name}-{}{EXTENSION}", boot_id());
         remove_deserted(&folder, &name);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 /// Marks of any numbers, in pages of 32,768.
 #[derive(Debug, Default)]
-pub struct Bitmap {
+pub(crate) struct Bitmap {
     pages: HashMap<u64, Box<[u64; WORDS]>>,
 }
 
@@ -13,7 +13,7 @@ const PAGE_BITS: u64 = WORDS as u64 * 64;
 
 impl Bitmap {
     /// Marks `number`; false when it was marked before.
-    pub fn insert(&mut self, number: u64) -> bool {
+    pub(crate) fn insert(&mut self, number: u64) -> bool {
         let page = self.pages.entry(number / PAGE_BITS).or_insert_with(|| Box::new([0; WORDS]));
         let (word, bit) = place(number);
         let is_new = page[word] & bit == 0;
@@ -22,7 +22,7 @@ impl Bitmap {
     }
 
     /// Takes the mark of `number` away.
-    pub fn remove(&mut self, number: u64) {
+    pub(crate) fn remove(&mut self, number: u64) {
         let (word, bit) = place(number);
         if let Some(page) = self.pages.get_mut(&(number / PAGE_BITS)) {
             page[word] &= !bit;
@@ -30,7 +30,7 @@ impl Bitmap {
     }
 
     /// True when `number` is marked.
-    pub fn contains(&self, number: u64) -> bool {
+    pub(crate) fn contains(&self, number: u64) -> bool {
         let (word, bit) = place(number);
         self.pages.get(&(number / PAGE_BITS)).is_some_and(|page| page[word] & bit != 0)
     }

@@ -438,9 +438,7 @@ impl Run {
     /// after a kill.
     pub(crate) fn is_unjournalled(&self, cut: usize, name: &str) -> bool {
         // An exclusive creation takes the name by renaming an empty file.
-        let is_made = |change: &Change| {
-            matches!(change, Change::Create { name: made, .. } | Change::Rename { to: made, .. } if made == name)
-        };
+        let is_made = |change: &Change| matches!(change, Change::Create { name: made, .. } | Change::Rename { to: made, .. } if made == name);
         let Some(made) = self.changes[..cut].iter().position(is_made) else { return false };
         let start = self.starts.iter().rfind(|start| **start <= made).copied().unwrap_or(0);
         let is_journal = |change: &Change| {

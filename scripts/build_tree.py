@@ -54,6 +54,10 @@ def copy(clone: Path, tree: Path) -> None:
             shutil.copyfile(ours, theirs, follow_symlinks=False)
             if not ours.is_symlink():
                 theirs.chmod(ours.stat().st_mode & 0o777)
+    # A directory whose files are gone would still be a member of the workspace.
+    for directory, _, _ in os.walk(tree, topdown=False):
+        if not os.listdir(directory):
+            os.rmdir(directory)
     record.write_text(json.dumps(names))
 
 

@@ -723,3 +723,68 @@ fn an_update_stays_until_the_new_file_behind_it_has_noted_what_it_left() {
     assert_eq!(fs::read(&path).unwrap(), b"new");
     area.leave();
 }
+
+/// Calls that failing tests have seen, by what they are about.
+fn order_of(folder: &Path, body: impl FnOnce()) -> Vec<String> {
+    let (calls, from) = (Rc::new(RefCell::new(Vec::new())), folder.to_owned());
+    let seen = Rc::clone(&calls);
+    let watch = move |call: &Call<'_>| {
+        let what = match call {
+            Call::Sync { file } => format!("sync {}", file_name(*file).to_str().unwrap()),
+            Call::Rename { to, .. } => format!("rename to {}", to.file_name().unwrap().to_str().unwrap()),
+            Call::Remove { name, .. } => format!("remove {}", name.file_name().unwrap().to_str().unwrap()),
+            Call::Open { name, flags, .. } if flags.contains(rustix::fs::OFlags::EXCL) => {
+                let name = name.file_name().unwrap().to_str().unwrap().to_owned();
+                seen.borrow_mut().push(format!("make {name}"));
+                // From the second item on there is no room for images.
+                let is_second = seen.borrow().iter().filter(|call| call.ends_with(".data")).count() > 2;
+                return (is_second && name.ends_with(".data")).then_some(Errno::NOSPC);
+            }
+            _ => return None,
+        };
+        seen.borrow_mut().push(what.replace(from.to_str().unwrap(), ""));
+        None
+    };
+    failing(watch, body);
+    calls.take()
+}
+
+#[test]
+fn a_file_without_a_journal_is_published_once_earlier_journals_are_gone_for_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let area = without_drainers(folder.path(), false);
+    let calls = order_of(folder.path(), || {
+        for bytes in [b"one", b"two"] {
+            let file = area.create(&path, StageOptions::default()).unwrap();
+            file.write_at(0, bytes).unwrap();
+            assert!(file.seal().unwrap().durable().wait(LIMIT).unwrap());
+        }
+    });
+    let removed = calls.iter().rposition(|call| call.starts_with("remove") && call.ends_with(".journal"));
+    let published = calls.iter().rposition(|call| call == "rename to file").unwrap();
+    let between = &calls[removed.unwrap()..published];
+    assert!(between.iter().any(|call| call.starts_with("sync p-")), "{calls:?}");
+    assert_eq!(fs::read(&path).unwrap(), b"two");
+}
+
+#[test]
+fn what_was_published_last_is_on_the_disk_before_it_has_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let areas = [1, 2].map(|_| without_drainers(folder.path(), true));
+    let seal = |area: &Arc<Area>, bytes: &[u8]| {
+        let file = area.create(&path, StageOptions::default()).unwrap();
+        file.write_at(0, bytes).unwrap();
+        assert!(file.seal().unwrap().staged().wait(LIMIT).unwrap());
+    };
+    seal(&areas[0], b"older");
+    seal(&areas[1], b"newer");
+    let calls = order_of(folder.path(), || areas[1].drain(&quiet).unwrap());
+    let noted = calls.iter().position(|call| call.starts_with("rename to published-")).unwrap();
+    assert!(calls[noted - 1].starts_with("sync published-"), "{calls:?}");
+    assert!(calls[noted + 1].starts_with("sync forebay-stage-"), "{calls:?}");
+    assert!(calls.iter().position(|call| call == "rename to file").unwrap() > noted, "{calls:?}");
+    areas[0].drain(&quiet).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"newer");
+}

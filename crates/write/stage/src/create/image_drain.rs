@@ -410,6 +410,10 @@ impl ImageState {
                 inner.is_journalled = false;
             }
         }
+        if !self.lock().is_journalled {
+            // No journal is synced, and the names with it: those of earlier versions would be back after a power loss.
+            let _ = self.shared.room.sync_names();
+        }
         self.lineage.about_to_publish(&self.id, stamp);
         area.map_or(Ok(()), |area| publication::note(area, &self.id, &journal, stamp))?;
         self.place.publish(name, is_new).map_err(|error| match error.raw_os_error() {

@@ -14,13 +14,13 @@ use std::{
 };
 
 use forebay_process::{Error, ErrorKind, Result};
-use forebay_scratch::{ByteLock, OwnFolder};
+use forebay_scratch::{ByteLock, OwnFolder, disk, nonce};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     area::status::ItemKind,
     create::destination::Destination,
-    on_disk::{item_name::WantedFile, journal::Journal, stamp::FileStamp},
+    on_disk::{item_files::sync_folder, item_name::WantedFile, journal::Journal, stamp::FileStamp},
     recover::survey::items_for,
 };
 
@@ -115,7 +115,20 @@ pub(crate) fn note(area: &OwnFolder, id: &str, journal: &Journal, stamp: FileSta
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
     bytes.extend_from_slice(&body);
-    area.write_atomically(&name_of(&destination), &bytes)
+    write_synced(area, &name_of(&destination), &bytes)
+}
+
+/// Writes a file in `area` in place of an older one, synced before it gets its name: items of others that a power loss leaves find it.
+fn write_synced(area: &OwnFolder, name: &str, bytes: &[u8]) -> Result<()> {
+    let temporary = format!("{name}.{:016x}", nonce());
+    let file = area.create_new(&temporary)?;
+    let at = |error| Error::from_io(error).at(area.path().join(&temporary).display());
+    let written = disk::write_all_at(&file, bytes, 0).and_then(|()| disk::sync_all(&file)).map_err(at);
+    if let Err(error) = written.and_then(|()| area.rename(&temporary, name)) {
+        let _ = area.remove_file(&temporary);
+        return Err(error);
+    }
+    sync_folder(area)
 }
 
 /// Reads what was published last at `destination`; nothing where nobody said so, or where what was said is damaged.

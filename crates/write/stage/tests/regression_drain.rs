@@ -788,3 +788,38 @@ fn what_was_published_last_is_on_the_disk_before_it_has_its_place() {
     areas[0].drain(&quiet).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"newer");
 }
+
+#[test]
+fn a_file_whose_journal_could_not_be_removed_is_discarded_behind_a_later_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let settings = AreaSettings {
+        quota: 600,
+        free_floor: 0,
+        drainers: 0,
+        ..AreaSettings::folder(folder.path().join("fast"))
+    };
+    let area = Area::open(settings).unwrap();
+    let create = |bytes: &[u8]| {
+        let file = area.create(&path, StageOptions::default()).unwrap();
+        file.write_at(0, &bytes[..500]).unwrap();
+        // Past the image.
+        file.write_at(500, &bytes[500..]).unwrap();
+        assert!(file.seal().unwrap().durable().wait(LIMIT).unwrap());
+    };
+    let fails = |call: &Call<'_>| match call {
+        Call::Remove { name, .. } if name.extension().is_some_and(|ending| ending == "journal") => {
+            Some(Errno::IO)
+        }
+        _ => None,
+    };
+    failing(fails, || {
+        create(&[1; 2000]);
+        create(&[2; 2000]);
+    });
+    let left = left(folder.path());
+    let done = recover(&left, &RecoverOptions::default(), &quiet).unwrap();
+    assert!(done.refused.is_empty(), "{done:?}");
+    assert_eq!(fs::read(&path).unwrap(), [2; 2000]);
+    area.close().unwrap();
+}

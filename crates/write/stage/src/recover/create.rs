@@ -40,6 +40,11 @@ pub(crate) fn judge(recovery: &Recovery<'_>, journal: &Journal) -> Result<Recove
     if journal.is_published(&place)? {
         return Ok(RecoverVerdict::Finish);
     }
+    if !recovery.is_forced
+        && publication::order(Some(recovery.area), &place, journal)? == PublishOrder::Superseded
+    {
+        return Ok(RecoverVerdict::Discard);
+    }
     if !journal.passed.is_empty() {
         let left = journal.temporary().map(|name| reopen(recovery, &place, name)).transpose()?.flatten();
         if left.is_none() {

@@ -288,7 +288,7 @@ fn recover_item(
     let done = match (&verdict, options.dry_run) {
         (RecoverVerdict::Refuse(_), _) | (_, true) => Ok(()),
         (RecoverVerdict::Discard, false) => match journal.kind {
-            ItemKind::Create => Ok(()),
+            ItemKind::Create => create::tell_of_claim(recovery, &journal),
             ItemKind::Update => update::tell_what_it_left(recovery, &journal, is_named),
         }
         .and_then(|()| discard_item(folder, id, &journal, is_named)),

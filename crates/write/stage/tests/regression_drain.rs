@@ -823,3 +823,21 @@ fn a_file_whose_journal_could_not_be_removed_is_discarded_behind_a_later_version
     assert_eq!(fs::read(&path).unwrap(), [2; 2000]);
     area.close().unwrap();
 }
+
+#[test]
+fn a_file_takes_the_name_that_an_exclusive_creation_before_it_gives_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let area = paused(folder.path(), 64 << 20);
+    let options = StageOptions { is_exclusive: true, ..StageOptions::default() };
+    let first = area.create(&path, options).unwrap();
+    first.write_at(0, b"never sealed").unwrap();
+    let second = area.create(&path, StageOptions::default()).unwrap();
+    second.write_at(0, b"second").unwrap();
+    assert!(second.seal().unwrap().staged().wait(LIMIT).unwrap());
+    let left = left(folder.path());
+    let done = recover(&left, &RecoverOptions::default(), &quiet).unwrap();
+    assert_eq!((done.finished.len(), done.discarded.len(), done.refused.len()), (1, 1, 0), "{done:?}");
+    assert_eq!(fs::read(&path).unwrap(), b"second");
+    std::mem::forget((first, area));
+}

@@ -320,6 +320,23 @@ fn reopen(recovery: &Recovery<'_>, place: &Destination, name: &OsStr) -> Result<
     })
 }
 
+/// Tells the files that are to take the place of a claim that nothing will be there: an exclusive creation that was never staged gives the
+/// name back.
+pub(crate) fn tell_of_claim(recovery: &Recovery<'_>, journal: &Journal) -> Result<()> {
+    let Some(claim) = journal.claim.filter(|_| journal.is_exclusive) else { return Ok(()) };
+    for (folder, id) in recovery.items.iter().filter(|(_, id)| id != recovery.id) {
+        let Some(mut waiting) = find_journal(folder, id)? else { continue };
+        if waiting.destination() == journal.destination()
+            && waiting.expected.contains(&Some(claim))
+            && !waiting.expected.contains(&None)
+        {
+            waiting.expected.push(None);
+            write_journal(folder, id, &waiting, true)?;
+        }
+    }
+    Ok(())
+}
+
 /// Tells later files for the same destination what it is about to be.
 fn tell_later_ones(recovery: &Recovery<'_>, journal: &Journal, stamp: FileStamp) -> Result<()> {
     for id in item_ids(recovery.folder)?.iter().filter(|id| *id != recovery.id) {

@@ -224,7 +224,9 @@ fn check_seen(
     // The name that an exclusive creation took, of which no journal could say so.
     let is_unknown = run.is_unjournalled(cut, NAME) || run.failed_at_journal();
     let is_claim = found.as_ref().is_some_and(Vec::is_empty) && is_unknown;
-    if !is_removed && !is_claim && !run.allows(&found, (first, range.1), is_exact && !is_kept) {
+    let is_unsynced = !is_exact && run.allows_unsynced(cut, &found, range);
+    if !is_removed && !is_claim && !is_unsynced && !run.allows(&found, (first, range.1), is_exact && !is_kept)
+    {
         let was = found.as_ref().map(|bytes| brief(bytes));
         return Some(format!(
             "{NAME} is {was:?}, allowed are versions {first} to {}: {}",

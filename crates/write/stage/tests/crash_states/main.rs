@@ -98,7 +98,7 @@ fn chosen() -> (Vec<Workload>, Limits) {
     if is_deep() {
         all.extend(workloads(2));
         all.extend(sample(workloads(3), 211));
-        (all, Limits { exhaustive: 1024, sampled: 256, failed_runs: 50, kills: 12 })
+        (all, Limits { exhaustive: 1024, sampled: 256, failed_runs: 80, kills: 20 })
     } else {
         all.extend(sample(workloads(2), 13));
         all.extend(found());

@@ -84,6 +84,8 @@ pub(crate) struct Promise {
     pub(crate) version: usize,
     /// Whether it holds after a power loss too, or only while the machine runs.
     pub(crate) is_synced: bool,
+    /// The version that the step began with which promises it: what an earlier update wrote and closed is not synced by it.
+    pub(crate) own_from: usize,
 }
 
 /// A version that begins to be possible, with the number of changes that were made before.
@@ -190,6 +192,7 @@ struct Runner<'a> {
     promises: Vec<Promise>,
     starts: Vec<usize>,
     removals: Vec<Begun>,
+    own_from: usize,
     is_disturbed: bool,
     errors: Vec<String>,
 }
@@ -217,6 +220,7 @@ impl Workload {
             promises: Vec::new(),
             starts: Vec::new(),
             removals: Vec::new(),
+            own_from: 0,
             is_disturbed: false,
             errors: Vec::new(),
         };
@@ -272,8 +276,8 @@ impl Runner<'_> {
     }
 
     fn promise(&mut self, version: usize, is_synced: bool) {
-        let changes = self.now();
-        self.promises.push(Promise { changes, version, is_synced });
+        let (changes, own_from) = (self.now(), self.own_from);
+        self.promises.push(Promise { changes, version, is_synced, own_from });
     }
 
     /// Whether a new file waits for its turn: what is done to the destination meanwhile comes before it. An update follows its file.
@@ -287,6 +291,7 @@ impl Runner<'_> {
 
     fn step(&mut self, step: Step, number: usize) {
         self.starts.push(self.now());
+        self.own_from = self.versions.len() - 1;
         let done = match step {
             Step::Create => self.create(number, 64 << 20, false),
             Step::CreateNew => self.create(number, 64 << 20, true),
@@ -309,7 +314,11 @@ impl Runner<'_> {
             self.begin(Some(Vec::new()), false);
         }
         let version = self.begin(Some(bytes.clone()), false);
-        let file = area.create(&self.place.destination(), options)?;
+        let file = area.create(&self.place.destination(), options).inspect_err(|_| {
+            // It will never be.
+            self.versions.pop();
+            self.begun.pop();
+        })?;
         file.write_at(0, &bytes[..500])?;
         file.write_at(500, &bytes[500..])?;
         let sealed = file.seal()?;
@@ -432,6 +441,33 @@ impl Run {
     /// then was not promised.
     pub(crate) fn allows_removal(&self, cut: usize, first: usize) -> bool {
         self.removals.iter().any(|removal| removal.changes < cut && first < removal.version)
+    }
+
+    /// Whether a power loss after a failed call may leave this content: an update has flushed what it wrote itself, and what an earlier one
+    /// wrote straight to the destination and closed was never synced.
+    pub(crate) fn allows_unsynced(&self, cut: usize, found: &Content, (first, last): (usize, usize)) -> bool {
+        let kept = || self.promises.iter().filter(|promise| promise.changes <= cut && promise.is_synced);
+        let own = kept().filter(|promise| promise.version == first).map(|promise| promise.own_from).max();
+        let (Some(own), Some(found), Some(_)) = (own, found, &self.failed) else { return false };
+        let before = kept().filter(|promise| promise.version <= own).map(|promise| promise.version).max();
+        let before = before.unwrap_or(0);
+        let chain = &self.versions[before..=last];
+        if chain[1..].iter().any(|version| !version.is_patch) {
+            return false;
+        }
+        let contents = |versions: &[Version]| -> Vec<Vec<u8>> {
+            versions.iter().filter_map(|version| version.content.clone()).collect()
+        };
+        let (all, since) = (contents(chain), contents(&self.versions[first..=last]));
+        let at =
+            |content: &Content, index: usize| content.as_ref().and_then(|bytes| bytes.get(index).copied());
+        all.iter().any(|version| version.len() == found.len())
+            && (0..found.len()).all(|index| {
+                let is_own =
+                    at(&self.versions[own].content, index) != at(&self.versions[first].content, index);
+                let versions = if is_own { &since } else { &all };
+                versions.iter().any(|version| version.get(index).copied().unwrap_or(0) == found[index])
+            })
     }
 
     /// Whether the file `name` at the destinations was made by an item that has no journal, as none could be written: nobody knows of it

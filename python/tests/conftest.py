@@ -45,7 +45,7 @@ PROMPT = 8.0
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leaves variants that only take time to `make deep-tests`."""
     if not os.environ.get("FOREBAY_SLOW"):
-        leave_out = pytest.mark.skip(reason="FOREBAY_SLOW=1 runs it, as make deep-tests does")
+        leave_out = pytest.mark.skip(reason="FOREBAY_SLOW=1 runs it, as make deep-compat and make deep-tests do")
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(leave_out)

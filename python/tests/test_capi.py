@@ -107,7 +107,7 @@ def test_the_c_example_leaves_nothing_behind_and_uses_no_memory_that_is_not_its_
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not IS_LONG, reason="FOREBAY_LONG=1 runs it, and make deep-tests does")
+@pytest.mark.skipif(not IS_LONG, reason="FOREBAY_LONG=1 runs it, and make deep-compat and make deep-tests do")
 def test_valgrind_would_find_what_is_left_behind(prefix: Path, train: Path, tmp_path: Path) -> None:
     source = tmp_path / "leak.c"
     text = (ROOT / "examples/c/train.c").read_text()
@@ -288,7 +288,7 @@ LONG_CALLS = {
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not IS_LONG, reason="FOREBAY_LONG=1 runs it, and make deep-tests does")
+@pytest.mark.skipif(not IS_LONG, reason="FOREBAY_LONG=1 runs it, and make deep-compat and make deep-tests do")
 @pytest.mark.parametrize("call", LONG_CALLS)
 def test_no_call_leaves_memory_behind(prefix: Path, train: Path, out: Path, tmp_path: Path, call: str) -> None:
     config = tmp_path / "forebay.toml"

@@ -22,7 +22,7 @@ import forebay.ray
 pytestmark = [
     pytest.mark.skipif(
         not (os.environ.get("FOREBAY_LONG") or os.environ.get("FOREBAY_SLOW")),
-        reason="three processes import PyTorch; FOREBAY_LONG=1 asks for it, as make deep-tests does",
+        reason="three processes import PyTorch; FOREBAY_LONG=1 asks for it, as make deep-compat and make deep-tests do",
     ),
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no PyTorch in this environment"),
 ]

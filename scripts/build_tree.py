@@ -3,7 +3,8 @@
 Cargo rebuilds files whose modification time is later than its last build, and reuses a build for files that are older, whatever
 they contain. A fresh clone is all new to it; clones with different contents that share a target directory get each other's builds.
 So cargo only ever sees the copy, whose files are written when their contents change. CACHE/build-N has the copy (`tree`) and what
-was built from it (`target`). The script's process locks the directory as long as it lives; a second run takes the next one.
+was built from it (`target`). The script's process locks the directory until it ends or closes the descriptor FOREBAY_BUILD_LOCK; a
+second run takes the next directory.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def copy(clone: Path, tree: Path) -> None:
     record.write_text(json.dumps(names))
 
 
-def lock(cache: Path) -> Path:
-    """Locks a directory that no other run has, until this process ends: a lock of POSIX, which `exec` keeps and children lack."""
+def lock(cache: Path) -> tuple[Path, int]:
+    """Locks a directory that no other run has, by a descriptor: a lock of POSIX, which `exec` keeps and children lack."""
     for number in range(1, DIRECTORIES + 1):
         directory = cache / f"build-{number}"
         directory.mkdir(exist_ok=True)
@@ -71,21 +72,23 @@ def lock(cache: Path) -> Path:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             if number < DIRECTORIES:
+                print(f"== another run builds in {directory}: this one takes the next, which may have less built", file=sys.stderr)
                 os.close(descriptor)
                 continue
-            print(f"== waiting for another run, which builds in {directory}", file=sys.stderr, flush=True)
+            print(f"== waiting for the run that builds in {directory}", file=sys.stderr, flush=True)
             fcntl.lockf(descriptor, fcntl.LOCK_EX)
         os.set_inheritable(descriptor, True)
         break
-    return directory
+    return directory, descriptor
 
 
 def main(cache: Path, script: Path, arguments: list[str]) -> None:
     clone = Path(__file__).resolve().parent.parent
-    directory = lock(cache)
+    directory, descriptor = lock(cache)
     tree = directory / "tree"
     copy(clone, tree)
     os.environ |= {"FOREBAY_CLONE": str(clone), "CARGO_TARGET_DIR": str(directory / "target")}
+    os.environ["FOREBAY_BUILD_LOCK"] = str(descriptor)
     program = tree / script.resolve().relative_to(clone)
     os.execv(program, [str(program), *arguments])
 

@@ -57,8 +57,8 @@ use_fresh_index
     "$ROOT/scripts/hdf5-parallel.sh"
 ) >/dev/null 2>&1 &
 ahead=$!
-# An environment that is half made would be used again.
-trap 'wait "$ahead" || true; rm -rf "$FOREBAY_CACHE"' EXIT
+# An environment that is half made would be used again. Others may build meanwhile.
+trap '[[ -z ${FOREBAY_BUILD_LOCK:-} ]] || exec {FOREBAY_BUILD_LOCK}>&-; wait "$ahead" || true; rm -rf "$FOREBAY_CACHE"' EXIT
 cd "$ROOT"
 
 begin "build of the tests"

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 BUILD_TREE = Path(__file__).parents[2] / "scripts" / "build_tree.py"
-SAY = """#!/bin/sh
+SAY = """#!/usr/bin/env bash
+if [[ -n ${RELEASED:-} ]]; then exec {FOREBAY_BUILD_LOCK}>&-; fi
 echo "$FOREBAY_CLONE" "$CARGO_TARGET_DIR" "$(dirname "$0")/.." "$@"
 sleep "${NAP:-0}"
 """
@@ -70,6 +71,13 @@ def test_only_what_has_other_contents_is_written(clone: Path, tmp_path: Path) ->
     (other / "src/a.rs").unlink()
     said(run(other, tmp_path))
     assert not (tree / "src/a.rs").exists() and (tree / "left").exists()
+
+
+def test_a_run_that_closes_its_lock_leaves_the_directory_to_others(clone: Path, tmp_path: Path) -> None:
+    with run(clone, tmp_path, NAP="30", RELEASED="1") as first:
+        assert first.stdout is not None and "build-1" in first.stdout.readline()
+        assert "build-1" in " ".join(said(run(clone, tmp_path)))
+        first.kill()
 
 
 def test_a_second_run_takes_another_directory(clone: Path, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ pub struct OpenId<'a> {
 impl<'a> OpenId<'a> {
     /// Takes over `id`, which the library has made; a negative one is none.
     pub fn new(calls: &'a Hdf5Calls, id: hid_t, close: CloseCall) -> Option<Self> {
-        (id >= 0).then_some(Self { id, calls, close })
+        // Not by `then_some`: its argument would be dropped, and closing no identifier replaces the error that is asked for next.
+        if id < 0 { None } else { Some(Self { id, calls, close }) }
     }
 
     /// The identifier.

@@ -93,6 +93,10 @@ fn wait(area: &Arc<Area>, destination: &Path, opening: SettledOpening) -> Result
         match trouble {
             // The directory that the file would be in is not there: HDF5 says so itself.
             Some(error) if error.kind() == ErrorKind::NotFound => return Ok(SettledFile::default()),
+            // Nor can a file have such a name.
+            Some(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
+                return Ok(SettledFile::default());
+            }
             Some(error) if opening == SettledOpening::Existing => return Err(error),
             Some(_) => match area.prepare_discard(destination) {
                 Ok(prepared) => return Ok(SettledFile { discard: Some((Arc::clone(area), prepared)) }),

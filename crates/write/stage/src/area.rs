@@ -21,6 +21,7 @@ use std::{
 };
 
 use forebay_process::{Error, ErrorKind, Result};
+use forebay_scratch::disk;
 use rustix::{fs::CWD, io::Errno};
 
 use crate::{
@@ -146,7 +147,12 @@ impl Area {
             return Ok(Some(state));
         }
         // Who asks opens the file next: what cannot be read may be bytes for it.
-        let area = self.folder().map(|folder| open_area(folder)).transpose();
+        // A path below a file never was an area.
+        let is_below_file = |folder: &Path| {
+            disk::stat_path(folder).is_err_and(|error| error.kind() == std::io::ErrorKind::NotADirectory)
+        };
+        let folder = self.folder().filter(|folder| !is_below_file(folder));
+        let area = folder.map(|folder| open_area(folder)).transpose();
         let Some(area) = area.map_err(|error| unreadable(error, &file.path))?.flatten() else {
             return Ok(None);
         };
